@@ -24,16 +24,9 @@ struct FoundCode {
 
 /// The functions that a kernel's checks of indices run: kept, or found, with those of the kernel.
 struct HelperCode {
-  bool open = true;  ///< until the kernel is made; what is made later is no part of it
   bool keeps_code = false;
   std::shared_ptr<FoundCode> found;
   std::vector<codegen::CpuCode> code;
-
-  void close() {
-    open = false;
-    found.reset();
-    code.clear();
-  }
 };
 
 /// What decides the code of a kernel for the CPU, and which processors run it; "" where none is

@@ -17,7 +17,6 @@
 #include "machine/facts.h"
 #include "plan/options/segments.h"
 #include "program_passes.h"
-#include "runtime/check_tensor.h"
 #include "runtime/libraries.h"
 #include "schedule.h"
 #include "store/code_folder.h"
@@ -52,20 +51,23 @@ const Pass kPlanIndexChecks("kernel", "plan_index_checks");
 const Pass kCheckInLoops("kernel", "check_in_loops");
 const Pass kCheckBefore("kernel", "check_before");
 
+bool are_taken(const std::vector<LibraryChoice>& choices) {
+  return std::any_of(choices.begin(), choices.end(),
+                     [](const LibraryChoice& choice) { return choice.taken; });
+}
+
 /// With the calls that were chosen, and a kernel for every segment of statements around them.
 Compiled compile_with_calls(const ir::Program& given, const Layouts& all,
                             const std::vector<LibraryChoice>& choices, const Job& job,
                             StageClock& clock) {
-  const auto taken = std::find_if(choices.begin(), choices.end(),
-                                  [](const LibraryChoice& choice) { return choice.taken; });
-  const bool calls = taken != choices.end();
+  const bool calls = are_taken(choices);
   if (job.target.cuda || (!calls && given.statements.size() <= kMostStatements))
     return compile_segment(given, all, job, clock);
   Compiled compiled;
   compiled.explanation.machine = job.machine;
   size_t segments = 0;
   compiled.kernel = compile_around_calls(
-      given, all, choices, calls ? taken->library : nullptr, kMostStatements,
+      given, all, choices, calls ? choices.front().library : nullptr, kMostStatements,
       [&](const ir::Program& part) {
         Compiled own = compile_segment(part, all, for_segment(job, ++segments), clock);
         append(own.explanation, compiled.explanation);
@@ -103,10 +105,7 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given, const Layouts&
   };
   auto choices = run_pass(
       kCallLibraries, [&] { return choose_library_calls(given, all, job.machine, library, own); },
-      [](const auto& made) {
-        return std::any_of(made.begin(), made.end(),
-                           [](const LibraryChoice& choice) { return choice.taken; });
-      });
+      are_taken);
   if (!choices.empty()) clock.done("library calls");
   return choices;
 }
@@ -200,9 +199,8 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given, con
     choices = calls_of(*found, program, all);
   else if (may_call_libraries(job))
     choices = choose_calls(program, all, job, *runtime::libraries(), clock, compiled);
-  const bool calls = std::any_of(choices.begin(), choices.end(),
-                                 [](const LibraryChoice& choice) { return choice.taken; });
-  if (calls || !compiled.kernel) compiled = compile_with_calls(program, all, choices, job, clock);
+  if (are_taken(choices) || !compiled.kernel)
+    compiled = compile_with_calls(program, all, choices, job, clock);
   if (!job.options.identity && !found) check_statements(job.options, compiled.plans);
   std::shared_ptr<runtime::Kernel> kernel = compiled.kernel;
   std::shared_ptr<runtime::Kernel> checked;
@@ -219,7 +217,7 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given, con
     auto own = [machine = job.machine, helpers](const ir::Program& part, const Layouts& known) {
       StageClock apart;
       Job helper{make_options("default"), Target(), machine};
-      helper.keeps_code = helpers->open && helpers->keeps_code;
+      helper.keeps_code = helpers->keeps_code;
       helper.found = helpers->found;
       Compiled made = compile_with_calls(part, with_temporaries(part, known), {}, helper, apart);
       if (helper.keeps_code)
@@ -258,7 +256,7 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given, con
       kept.texts[text] = kernel->texts[text];
     store::keep_code(key, store::encode(kept));
   }
-  helpers->close();
+  *helpers = {};  // what is made later is no part of the kernel
   if (!job.target.cuda) {
     job.texts = Texts::All;
     job.context.trial = false;

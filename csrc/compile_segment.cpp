@@ -18,7 +18,6 @@
 #include "nest/private_temporaries.h"
 #include "plan/options/segments.h"
 #include "plan/plan_program.h"
-#include "poly/scop.h"
 #include "program_passes.h"
 #include "runtime/cuda/cuda_kernel.h"
 #include "runtime/cuda/driver.h"
@@ -128,13 +127,6 @@ std::vector<size_t> all_groups(const Scheduled& scheduled) {
   return groups;
 }
 
-std::vector<std::string> arguments_of(const ir::Program& program) {
-  std::vector<std::string> arguments;
-  for (const ir::Parameter& parameter : program.parameters) arguments.push_back(parameter.name);
-  for (const std::string& output : program.outputs) arguments.push_back(output);
-  return arguments;
-}
-
 /// What became of a program in front of its code.
 void describe(const ir::Program& program, const Scheduled& scheduled, const Job& job,
               Compiled& compiled) {
@@ -180,7 +172,7 @@ Compiled compile_cuda(const ir::Program& program, const Layouts& layouts, const 
     const Job own = cuts.size() > 1 ? for_segment(job, ++segments) : job;
     auto scheduled = simplify_and_schedule(part, layouts, own, clock);
     describe(part, *scheduled, own, compiled);
-    const std::vector<std::string> arguments = arguments_of(scheduled->program);
+    const std::vector<std::string> arguments = argument_names(scheduled->program);
     std::set<std::string> buffers(arguments.begin(), arguments.end());
     for (const auto& [name, tensor] : scheduled->program.tensors) {
       if (tensor.role == ir::TensorRole::Temporary) buffers.insert(name);
@@ -210,7 +202,7 @@ Compiled compile_cuda(const ir::Program& program, const Layouts& layouts, const 
       known || context.trial ? std::string() : cuda_key_on_disk(made.source, where.arch);
   const std::optional<runtime::CudaBinary> found = find_cuda_on_disk(key);
   auto kernel = std::make_shared<runtime::CudaKernel>(
-      std::move(made), arguments_of(program), where,
+      std::move(made), argument_names(program), where,
       known ? *context.binary : found.value_or(runtime::CudaBinary()));
   if (!key.empty() && !found)
     store::keep_code(
@@ -275,7 +267,7 @@ Compiled compile_segment(const ir::Program& program, const Layouts& layouts, con
     };
     return shares ? compile_once(loops, of, scheduled->layouts, arguments, made_for, make) : make();
   };
-  const std::vector<std::string> arguments = arguments_of(scheduled->program);
+  const std::vector<std::string> arguments = argument_names(scheduled->program);
   if (shares)
     compiled.kernel = compile_group_by_group(*scheduled, arguments, job.machine, made_for, compile);
   if (!compiled.kernel)

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-#include "ir/expressions/simplify.h"
 #include "machine/limits.h"
+#include "program_passes.h"
 
 namespace tc {
 namespace {
@@ -35,13 +34,6 @@ runtime::ElementRange in_memory(const ir::ElementRange& range, const ir::Tensor&
   result.most = range.most;
   runtime::join_dimensions(result);
   return result;
-}
-
-std::vector<std::string> argument_names(const ir::Program& program) {
-  std::vector<std::string> names;
-  for (const ir::Parameter& parameter : program.parameters) names.push_back(parameter.name);
-  names.insert(names.end(), program.outputs.begin(), program.outputs.end());
-  return names;
 }
 
 /// A kernel for a program whose parameters are arguments of the whole, and whose results are new.

@@ -15,6 +15,7 @@
 #include "machine/measurements.h"
 #include "plan/model/estimate.h"
 #include "plan/notes.h"
+#include "program_passes.h"
 #include "runtime/libraries.h"
 #include "runtime/sequence.h"
 
@@ -119,9 +120,7 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program, cons
     double rate =
         given ? machine.library_rate : runtime::library_rate(library, call.kind, call.type);
     if (rate <= 0) continue;
-    LibraryChoice choice;
-    choice.library = &library;
-    choice.call = call;
+    LibraryChoice choice{&library, call};
     ir::Program part = ir::segment(program, call.first, call.last);
     double moved = bytes_of(call.a, call) + bytes_of(call.result, call);
     if (call.b.tensor != call.a.tensor) moved += bytes_of(call.b, call);
@@ -162,11 +161,7 @@ std::vector<LibraryChoice> take_library_calls(const ir::Program& program, const 
   for (const ir::LibraryCall& call : ir::match_library_calls(program, layouts)) {
     known.push_back(program.statements[call.first].name);
     if (std::count(statements.begin(), statements.end(), known.back()) == 0) continue;
-    LibraryChoice choice;
-    choice.library = &library;
-    choice.call = call;
-    choice.taken = true;
-    choices.push_back(choice);
+    choices.push_back({&library, call, false, 0, 0, true});
   }
   for (const std::string& statement : statements)
     if (std::count(known.begin(), known.end(), statement) == 0)
@@ -204,9 +199,7 @@ std::shared_ptr<runtime::Kernel> compile_around_calls(
     const std::function<std::shared_ptr<const runtime::Kernel>(const ir::Program&)>& own,
     const std::function<void(const LibraryChoice&)>& made) {
   std::map<std::string, size_t> places;
-  for (const ir::Parameter& parameter : program.parameters)
-    places.emplace(parameter.name, places.size());
-  for (const std::string& output : program.outputs) places.emplace(output, places.size());
+  for (const std::string& name : argument_names(program)) places.emplace(name, places.size());
   const size_t arguments = places.size();
   std::vector<runtime::Workspace> workspaces;
   auto place = [&](const std::string& name) {
@@ -223,9 +216,7 @@ std::shared_ptr<runtime::Kernel> compile_around_calls(
       const ir::Program part = ir::segment(program, range->begin, range->end - 1);
       runtime::Step step;
       step.kernel = own(part);
-      for (const ir::Parameter& parameter : part.parameters)
-        step.arguments.push_back(place(parameter.name));
-      for (const std::string& output : part.outputs) step.arguments.push_back(place(output));
+      for (const std::string& name : argument_names(part)) step.arguments.push_back(place(name));
       steps.push_back(step);
     }
   };

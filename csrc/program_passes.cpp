@@ -169,6 +169,13 @@ Layouts with_temporaries(const ir::Program& program, Layouts layouts) {
   return layouts;
 }
 
+std::vector<std::string> argument_names(const ir::Program& program) {
+  std::vector<std::string> names;
+  for (const ir::Parameter& parameter : program.parameters) names.push_back(parameter.name);
+  names.insert(names.end(), program.outputs.begin(), program.outputs.end());
+  return names;
+}
+
 Simplified simplify_program(const ir::Program& given, const Layouts& layouts,
                             const MappingOptions& options, bool cuda, const CpuMachine& machine) {
   Simplified simplified{given, layouts};

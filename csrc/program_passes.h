@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "ir/layout.h"
 #include "ir/program.h"
@@ -23,5 +24,8 @@ Simplified simplify_program(const ir::Program& given, const Layouts& layouts,
 
 /// Adds the layouts that are missing: temporaries are row-major.
 Layouts with_temporaries(const ir::Program& program, Layouts layouts);
+
+/// What a kernel is given, by name: parameters in order of the signature, then outputs.
+std::vector<std::string> argument_names(const ir::Program& program);
 
 }  // namespace tc
