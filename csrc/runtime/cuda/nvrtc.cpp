@@ -41,18 +41,21 @@ struct Nvrtc {
   }
 };
 
+/// Files of a directory whose names begin so, the last by name first; none where it cannot be read.
+std::vector<std::string> files_of(const fs::path& directory, const std::string& prefix) {
+  std::vector<std::string> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(directory, ignored))
+    if (entry.path().filename().native().rfind(prefix, 0) == 0) found.push_back(entry.path());
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
 std::string Nvrtc::open(const std::string& library_path) {
   path = library_path;
   // A library given by its path does not find its builtins beside it, unless they are open.
-  const fs::path directory = fs::path(path).parent_path();
-  std::error_code ignored;
-  if (!directory.empty()) {
-    for (const auto& entry : fs::directory_iterator(directory, ignored)) {
-      const std::string name = entry.path().filename();
-      if (name.rfind("libnvrtc-builtins.so", 0) == 0)
-        dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
-    }
-  }
+  for (const std::string& file : files_of(fs::path(path).parent_path(), "libnvrtc-builtins.so"))
+    dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!library) return dlerror();
 #define TC_LOOK_UP(member, parameters)                                           \
@@ -83,13 +86,7 @@ fs::path directory_of(const void* address) {
 std::vector<std::string> candidates() {
   std::vector<std::string> result;
   const auto add_directory = [&](const fs::path& directory) {
-    std::vector<std::string> found;
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(directory, ignored)) {
-      const std::string name = entry.path().filename();
-      if (name.rfind("libnvrtc.so", 0) == 0) found.push_back(entry.path());
-    }
-    std::sort(found.rbegin(), found.rend());
+    const std::vector<std::string> found = files_of(directory, "libnvrtc.so");
     result.insert(result.end(), found.begin(), found.end());
   };
   if (const char* path = std::getenv("TC_NVRTC_PATH"); path && *path) {
