@@ -151,7 +151,7 @@ def _as_array(value: Any) -> tuple[str, np.ndarray]:
         import torch
 
         type_ = str(value.dtype).removeprefix("torch.")
-        type_ = {"float16": "half", "float32": "float", "float64": "double"}.get(type_, type_)
+        type_ = _TYPE_OF_NUMPY.get(type_, type_)
         value = value.detach().cpu()
         array = (value.double() if value.dtype == torch.bfloat16 else value).numpy()
     else:

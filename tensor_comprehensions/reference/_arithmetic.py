@@ -273,7 +273,7 @@ class Arithmetic:
             bound = self.corners(compute, exact, operands)
             if operands[0].error is not None:
                 bound = np.where(operands[0].error > builtin.swings, np.inf, bound)
-            if name != "isnan" and any((x == 0).any() for x in arrays):
+            if any((x == 0).any() for x in arrays):
                 # The sign of a zero is not promised.
                 for zero in (0.0, -0.0):
                     signed = [np.where(x == 0, zero, x) for x in arrays]

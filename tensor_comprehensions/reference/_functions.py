@@ -116,10 +116,6 @@ def _norm(*x: np.ndarray) -> np.ndarray:
     return np.abs(value)
 
 
-def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    return np.power(x, y)
-
-
 FUNCTIONS: dict[str, Builtin] = {
     "abs": Builtin(1, np.abs, exact=True),
     "acos": Builtin(1, np.arccos),
@@ -164,7 +160,7 @@ FUNCTIONS: dict[str, Builtin] = {
     "norm3d": Builtin(3, _norm),
     "norm4d": Builtin(4, _norm),
     "normcdf": Builtin(1, lambda x: 0.5 * _each(math.erfc)(-x / math.sqrt(2.0))),
-    "pow": Builtin(2, _pow),
+    "pow": Builtin(2, np.power),
     "rcbrt": Builtin(1, lambda x: 1.0 / np.cbrt(x)),
     "remainder": Builtin(2, _each(_remainder), exact=True),
     "rhypot": Builtin(2, lambda x, y: 1.0 / np.hypot(x, y)),

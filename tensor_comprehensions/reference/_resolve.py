@@ -28,19 +28,13 @@ from tensor_comprehensions.reference._syntax import (
 )
 
 
-@dataclass
+@dataclass(frozen=True)
 class Function(Expression):
     """A built-in function and its arguments."""
 
     name: str
     arguments: tuple[Expression, ...]
     token: Token = field(compare=False, repr=False)
-
-    def children(self) -> tuple[Expression, ...]:
-        return self.arguments
-
-    def rebuild(self, children: tuple[Expression, ...]) -> Expression:
-        return replace(self, arguments=children)
 
 
 @dataclass
@@ -221,9 +215,7 @@ class _Resolver:
         return Read(name, subscripts, token)
 
     def inline(self, call: Call, program: Program) -> None:
-        callee = self.programs.get(call.function)
-        if callee is None:
-            raise fail(f"attempting to access undefined function {call.function}", call.token)
+        callee = self.programs[call.function]
         if len(call.arguments) != len(callee.parameters):
             raise fail(
                 f"{call.function} takes {len(callee.parameters)} arguments, "

@@ -88,14 +88,28 @@ def tokenize(source: str) -> list[Token]:
 # The tree. Before names are resolved there are `Name`s; afterwards `Index`, `SizeName` and `Read`.
 
 
+@dataclass(frozen=True)
 class Expression:
     """Base of all expressions; `children` and `rebuild` serve walks over the tree."""
 
     def children(self) -> tuple[Expression, ...]:
-        return ()
+        """Those in its fields, in the order of the text."""
+        return tuple(
+            child
+            for value in vars(self).values()
+            for child in (value if isinstance(value, tuple) else (value,))
+            if isinstance(child, Expression)
+        )
 
     def rebuild(self, children: tuple[Expression, ...]) -> Expression:
-        return self
+        """The same with others in their places."""
+        rest = iter(children)
+        changed = {
+            name: tuple(next(rest) for _ in value) if isinstance(value, tuple) else next(rest)
+            for name, value in vars(self).items()
+            if isinstance(value, (tuple, Expression))
+        }
+        return replace(self, **changed) if changed else self
 
 
 @dataclass(frozen=True)
@@ -147,12 +161,6 @@ class Apply(Expression):
     arguments: tuple[Expression, ...]
     token: Token = field(compare=False, repr=False)
 
-    def children(self) -> tuple[Expression, ...]:
-        return self.arguments
-
-    def rebuild(self, children: tuple[Expression, ...]) -> Expression:
-        return replace(self, arguments=children)
-
 
 @dataclass(frozen=True)
 class Read(Expression):
@@ -162,23 +170,11 @@ class Read(Expression):
     subscripts: tuple[Expression, ...]
     token: Token = field(compare=False, repr=False)
 
-    def children(self) -> tuple[Expression, ...]:
-        return self.subscripts
-
-    def rebuild(self, children: tuple[Expression, ...]) -> Expression:
-        return replace(self, subscripts=children)
-
 
 @dataclass(frozen=True)
 class Cast(Expression):
     type: str
     operand: Expression
-
-    def children(self) -> tuple[Expression, ...]:
-        return (self.operand,)
-
-    def rebuild(self, children: tuple[Expression, ...]) -> Expression:
-        return replace(self, operand=children[0])
 
 
 @dataclass(frozen=True)
@@ -186,12 +182,6 @@ class Unary(Expression):
     operator: str
     operand: Expression
     token: Token = field(compare=False, repr=False)
-
-    def children(self) -> tuple[Expression, ...]:
-        return (self.operand,)
-
-    def rebuild(self, children: tuple[Expression, ...]) -> Expression:
-        return replace(self, operand=children[0])
 
 
 @dataclass(frozen=True)
@@ -203,12 +193,6 @@ class Binary(Expression):
     right: Expression
     token: Token = field(compare=False, repr=False)
 
-    def children(self) -> tuple[Expression, ...]:
-        return (self.left, self.right)
-
-    def rebuild(self, children: tuple[Expression, ...]) -> Expression:
-        return replace(self, left=children[0], right=children[1])
-
 
 @dataclass(frozen=True)
 class Conditional(Expression):
@@ -216,12 +200,6 @@ class Conditional(Expression):
     yes: Expression
     no: Expression
     token: Token = field(compare=False, repr=False)
-
-    def children(self) -> tuple[Expression, ...]:
-        return (self.condition, self.yes, self.no)
-
-    def rebuild(self, children: tuple[Expression, ...]) -> Expression:
-        return replace(self, condition=children[0], yes=children[1], no=children[2])
 
 
 def walk(expression: Expression) -> list[Expression]:
