@@ -15,11 +15,8 @@ import torch
 from tensor_comprehensions import TCError, _torch
 from tensor_comprehensions._tuning.config import EFFORTS, STRATEGIES, TunerConfig
 from tensor_comprehensions._tuning.problem import Problem
+from tensor_comprehensions._tuning.trials import microseconds
 from tensor_comprehensions._tuning.tuner import run_search
-
-
-def _microseconds(seconds: float) -> str:
-    return f"{seconds * 1e6:.4g} us"
 
 
 def _heading(text: str) -> str:
@@ -49,7 +46,7 @@ def _list(arguments: argparse.Namespace) -> int:
             figures = (
                 "no Plan"
                 if best is None
-                else f"{_microseconds(best.times.minimum)} "
+                else f"{microseconds(best.times.minimum)} "
                 f"({best.times.minimum / best.standard.minimum:.3f} of the compiler's own), "
                 f"{best.processor}, {time.strftime('%Y-%m-%d', time.localtime(best.time))}"
             )
@@ -71,9 +68,9 @@ def _show(arguments: argparse.Namespace) -> int:
         print(f"  measured   {tuning.measured} Plans, {len(tuning.trials)} kept")
         for plan in tuning.plans:
             print(
-                f"  {_microseconds(plan.times.minimum)} (median "
-                f"{_microseconds(plan.times.median)}, spread {plan.times.spread:.3f}), the "
-                f"compiler's own {_microseconds(plan.standard.minimum)}; version {plan.version}, "
+                f"  {microseconds(plan.times.minimum)} (median "
+                f"{microseconds(plan.times.median)}, spread {plan.times.spread:.3f}), the "
+                f"compiler's own {microseconds(plan.standard.minimum)}; version {plan.version}, "
                 f"{plan.processor}, {time.strftime('%Y-%m-%d %H:%M', time.localtime(plan.time))}"
             )
             print(f"    {plan.options}")

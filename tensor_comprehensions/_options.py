@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from operator import index
 from typing import Any, Literal, overload
 
-import torch
-
 import tensor_comprehensions
 from tensor_comprehensions import _html, _torch
 from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._parameters import sizes_text
 
 logger = logging.getLogger("tensor_comprehensions")
 
@@ -384,9 +383,8 @@ def _announce(entry_point: str, inputs: tuple[Any, ...]) -> None:
     """The line that a call writes when it has to compile first."""
     if tensor_comprehensions.SILENT or not logger.isEnabledFor(logging.INFO):
         return
-    sizes = ", ".join(
-        str(tuple(x.shape)) if isinstance(x, torch.Tensor) else str(x) for x in inputs
-    )
     logger.info(
-        "%s was not explicitly compiled for inputs of sizes: %s; compiling", entry_point, sizes
+        "%s was not explicitly compiled for inputs of sizes: %s; compiling",
+        entry_point,
+        sizes_text(inputs),
     )

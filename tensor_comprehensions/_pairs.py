@@ -13,6 +13,7 @@ from tensor_comprehensions import _torch
 from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._gradients import cast_for_autocast, may_carry_tangents, records
 from tensor_comprehensions._operator import Operator
+from tensor_comprehensions._parameters import declared
 from tensor_comprehensions._scalars import as_tensors, is_traced
 
 
@@ -152,8 +153,8 @@ class Pair:
                 no_gradient={
                     k: f"{name_of(self.backward)} gives no gradient to scalar {info.name} of "
                     f"{name_of(self.forward)}, which requires one: declare it as "
-                    f"{_type_of(info)}(1) {info.name} in both texts and write {info.name}(0), or "
-                    f"pass {info.name}.detach()"
+                    f"{declared(info, ())}(1) {info.name} in both texts and write {info.name}(0), "
+                    f"or pass {info.name}.detach()"
                     for k, info in enumerate(self.forward._infos)
                     if flags[k]
                 },
@@ -171,13 +172,6 @@ class Pair:
         assert pair is not None
         results = pair(*values)
         return results, dims if isinstance(results, tuple) else dims[0]
-
-
-def _type_of(info: _torch.ArgumentInfo) -> str:
-    """The name of a scalar's type in the language."""
-    names = {"float32": "float", "float64": "double", "float16": "half"}
-    name = str(info.dtype).removeprefix("torch.")
-    return names.get(name, name)
 
 
 # ---- pairs of any callables

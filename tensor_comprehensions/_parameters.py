@@ -32,6 +32,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
+def sizes_text(inputs: Iterable[Any]) -> str:
+    """``(3, 4), 5``: the sizes of tensors, and other values."""
+    return ", ".join(str(tuple(x.shape)) if isinstance(x, torch.Tensor) else str(x) for x in inputs)
+
+
 def suggest(name: str, known: Iterable[str]) -> str:
     """``; did you mean X?`` for the closest in spelling, or nothing where none is close."""
     if torch.compiler.is_dynamo_compiling():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import threading
 import weakref
@@ -87,7 +88,7 @@ class Registration:
         self.operator.register(namespace, schema.functional, schema.out)
         for overload, infer in ((name, "_infer"), (f"{name}.out", "_infer_out")):
             _register_fake(library, f"{namespace}::{overload}", self._weakly(infer))
-        self._register_batching(library, f"{namespace}::{name}", "_run_batch")
+        self._register_batching(library, f"{namespace}::{name}", differentiates=False)
         packet = getattr(getattr(torch.ops, namespace), name)
         _sharding.register(self, packet.default)
         return packet
@@ -101,10 +102,10 @@ class Registration:
 
         return call
 
-    def _register_batching(self, library: Any, full_name: str, method: str) -> None:
+    def _register_batching(self, library: Any, full_name: str, differentiates: bool) -> None:
         """torch.library.register_vmap, but that PyTorch does not keep the operator as well."""
         namespace, _, name = full_name.partition("::")
-        rule = self._weakly(method)
+        rule = functools.partial(self._weakly("_run_batch"), differentiates)
 
         def call(keyset: Any, *arguments: Any) -> Any:
             return custom_function_call_vmap_helper(
@@ -120,7 +121,7 @@ class Registration:
     def _register_derived(self, name: str, library: Any) -> Any:
         """Makes the operator that graphs hold where the derivative follows, as it is derived."""
         registered = _torch.register_derived(self.operator, name, self._make_derivative)
-        self._register_batching(library, _torch.derived_name(name), "_run_derived_batch")
+        self._register_batching(library, _torch.derived_name(name), differentiates=True)
         return registered
 
     def _make_derivative(self, text: str, namespace: str) -> str:
@@ -230,16 +231,11 @@ class Registration:
 
     # ---- batches, which are kept with the operator
 
-    def _run_batch(self, _: object, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, ...]:
-        operator, values, dims = self.handle(keep=True).over_batch(in_dims, inputs)
-        results = operator(*values)
-        return results, dims if isinstance(results, tuple) else dims[0]
-
-    def _run_derived_batch(
-        self, _: object, in_dims: tuple[Any, ...], *inputs: Any
+    def _run_batch(
+        self, differentiates: bool, _: object, in_dims: tuple[Any, ...], *inputs: Any
     ) -> tuple[Any, ...]:
         operator, values, dims = self.handle(keep=True).over_batch(in_dims, inputs)
-        results = operator.differentiate(*values)
+        results = operator.differentiate(*values) if differentiates else operator(*values)
         return results, dims if isinstance(results, tuple) else dims[0]
 
 

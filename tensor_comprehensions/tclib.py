@@ -24,6 +24,7 @@ from tensor_comprehensions._flags import (
     nvcc_flags,
 )
 from tensor_comprehensions._options import MappingOptions
+from tensor_comprehensions._parameters import sizes_text
 from tensor_comprehensions._tuning.config import TunerConfig
 from tensor_comprehensions._tuning.tuner import MappingOptionsCache, Tuner
 
@@ -76,11 +77,9 @@ class CompilationCache:
     def _find(self, entry_point: str, inputs: Sequence[Any]) -> TcExecutor:
         found = self._executors.get(self._key(entry_point, inputs))
         if found is None:
-            sizes = ", ".join(
-                str(tuple(x.shape)) if isinstance(x, torch.Tensor) else str(x) for x in inputs
-            )
             raise TCError(
-                f"{entry_point} is not compiled for inputs of sizes {sizes}; call compile first"
+                f"{entry_point} is not compiled for inputs of sizes {sizes_text(inputs)}; call "
+                f"compile first"
             )
         return found
 

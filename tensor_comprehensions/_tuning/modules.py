@@ -100,15 +100,7 @@ def _use(problem: Problem, search: Search) -> None:
     if search.best is None or search.standard is None:
         return
     store = _torch.Store()
-    store.add_tuning(
-        problem.definition,
-        problem.options(),
-        problem.target,
-        problem.inputs,
-        problem.given_outputs(),
-        [tuned_plan(problem, search)],
-        [],
-    )
+    store.add_tuning(*problem.key(), [tuned_plan(problem, search)], [])
     use_tunings(store)
 
 

@@ -108,3 +108,8 @@ class Problem:
 
     def options(self) -> _torch.Options:
         return _torch.Options.parse(str(self.constraints))
+
+    def key(self) -> tuple[_torch.Definition, _torch.Options, str, list[Any], list[torch.Tensor]]:
+        """What stores keep Plans for."""
+        options, outputs = self.options(), self.given_outputs()
+        return self.definition, options, self.target, self.inputs, outputs

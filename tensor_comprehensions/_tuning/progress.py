@@ -8,11 +8,7 @@ from typing import Any
 
 import tensor_comprehensions
 from tensor_comprehensions._logging import logger
-from tensor_comprehensions._tuning.trials import Search, Trial
-
-
-def _microseconds(seconds: float) -> str:
-    return f"{seconds * 1e6:.4g} us"
+from tensor_comprehensions._tuning.trials import Search, Trial, microseconds
 
 
 class Progress:
@@ -22,7 +18,6 @@ class Progress:
         self._search = search
         self._logs = logs
         self._bar: Any = None
-        self._candidates = candidates
         if tensor_comprehensions.SILENT or not sys.stderr.isatty():
             return
         try:
@@ -53,11 +48,11 @@ class Progress:
         ratios = [each.ratio for each in self._search.trials if each.ratio is not None]
         parts = [f"{len(self._search.trials)} Plans"]
         if ratios:
-            parts.append(f"best {_microseconds(min([1.0, *ratios]) * base)}")
-            parts.append(f"median {_microseconds(statistics.median(ratios) * base)}")
-        parts.append(f"own {_microseconds(base)}")
+            parts.append(f"best {microseconds(min([1.0, *ratios]) * base)}")
+            parts.append(f"median {microseconds(statistics.median(ratios) * base)}")
+        parts.append(f"own {microseconds(base)}")
         if self._search.library is not None:
-            parts.append(f"library {_microseconds(self._search.library * base)}")
+            parts.append(f"library {microseconds(self._search.library * base)}")
         done = seconds if self._by_time else float(len(self._search.trials))
         self._bar.n = min(done, self._bar.total) if self._bar.total else done
         self._bar.set_postfix_str(", ".join(parts), refresh=True)

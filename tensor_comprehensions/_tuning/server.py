@@ -108,11 +108,9 @@ class Job:
         pid = self._children.pop(message["number"])
         ended, status = os.waitpid(pid, os.WNOHANG)
         if not ended:
-            if not message["kill"] and _ends_soon(pid):
-                _, status = os.waitpid(pid, 0)
-            else:
+            if message["kill"] or not _ends_soon(pid):
                 os.kill(pid, signal.SIGKILL)
-                _, status = os.waitpid(pid, 0)
+            _, status = os.waitpid(pid, 0)
         return {"status": os.waitstatus_to_exitcode(status)}
 
 

@@ -18,6 +18,10 @@ from tensor_comprehensions._logging import logger
 STATUSES = ("measured", "slow", "illegal", "wrong", "failed", "crashed", "timeout")
 
 
+def microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.4g} us"
+
+
 @dataclass
 class Times:
     """Single runs, in seconds."""
@@ -85,9 +89,9 @@ class Search:
             return f"{self.name}: nothing was measured"
         counts = ", ".join(f"{count} {status}" for status, count in self.counts().most_common())
         return (
-            f"{self.name}: {self.best.minimum * 1e6:.4g} us, {self.standard.minimum * 1e6:.4g} us "
-            f"by the compiler's own Plan (ratio {self.ratio:.3f}); {counts or 'no candidates'} in "
-            f"{self.seconds:.1f} s"
+            f"{self.name}: {microseconds(self.best.minimum)}, "
+            f"{microseconds(self.standard.minimum)} by the compiler's own Plan (ratio "
+            f"{self.ratio:.3f}); {counts or 'no candidates'} in {self.seconds:.1f} s"
         )
 
 

@@ -17,6 +17,7 @@ from tensor_comprehensions._define import parse
 from tensor_comprehensions._errors import CacheError, TCError
 from tensor_comprehensions._executor import Executor, compile
 from tensor_comprehensions._options import MappingOptions, to_options
+from tensor_comprehensions._parameters import sizes_text
 from tensor_comprehensions._paths import Path, file_name
 from tensor_comprehensions._tuning import ranks, trials
 from tensor_comprehensions._tuning.config import TunerConfig
@@ -77,15 +78,7 @@ class TuningFile:
         self._saved = 0  # trials of the search that are in the file
 
     def _find(self, nearest: bool) -> Any:
-        problem = self._problem
-        return _torch.Store.read(self._path, True).find_tuning(
-            problem.definition,
-            problem.options(),
-            problem.target,
-            problem.inputs,
-            problem.given_outputs(),
-            nearest,
-        )
+        return _torch.Store.read(self._path, True).find_tuning(*self._problem.key(), nearest)
 
     def plans(self, count: int) -> list[MappingOptions]:
         """The fastest Plans for just these arguments."""
@@ -117,11 +110,7 @@ class TuningFile:
         tried = [(trial.plan, trial.ratio) for trial in new]
         store = _torch.Store()
         store.add_tuning(
-            problem.definition,
-            problem.options(),
-            problem.target,
-            problem.inputs,
-            problem.given_outputs(),
+            *problem.key(),
             [plan],
             [(text, -1.0 if ratio is None else ratio) for text, ratio in (*tried, *measured)],
         )
@@ -259,12 +248,9 @@ def autotune(
         assert cache_filename is not None
         found = TuningFile(cache_filename, problem).plans(1)
         if not found:
-            sizes = ", ".join(
-                str(tuple(x.shape)) if isinstance(x, torch.Tensor) else str(x) for x in inputs
-            )
             raise CacheError(
                 f"'{os.fsdecode(cache_filename)}' has no options for {entry_point} and inputs of "
-                f"sizes {sizes} on this machine"
+                f"sizes {sizes_text(inputs)} on this machine"
             )
         starting_options = found[0]
     stores = store_to_cache or (cache_filename is not None and not load_from_cache)
