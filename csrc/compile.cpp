@@ -292,8 +292,7 @@ std::shared_ptr<const runtime::Kernel> compile(const ir::Program& given, const L
       return make_kernel(given, layouts, job, key, &*found);
     } catch (const InternalError& error) {
       // What the code calls is not there, or it is other code than its key says.
-      if (log_has_sink() || log_enabled("code"))
-        log("code", concat(given.name, " is compiled anew: ", error.what()));
+      tell("code", concat(given.name, " is compiled anew: ", error.what()));
     }
   }
   return make_kernel(given, layouts, job, key, nullptr);

@@ -10,10 +10,6 @@
 namespace tc {
 namespace {
 
-void tell(const std::string& message) {
-  if (log_has_sink() || log_enabled("tuned")) log("tuned", message);
-}
-
 std::string describe(const store::Found& found) {
   char figures[128];
   std::snprintf(figures, sizeof figures, "%.4g ms, %.4g for the compiler's own",
@@ -59,20 +55,21 @@ std::shared_ptr<const runtime::Kernel> compile_tuned(
       if (!same_calls || target.cuda ||
           cycles(program, layouts, plan, target, machine) >
               cycles(program, layouts, whole, target, machine)) {
-        tell(concat(program.name, ": the Plan for ", found.arguments,
+        tell("tuned",
+             concat(program.name, ": the Plan for ", found.arguments,
                     " is not expected to be faster for these sizes than the compiler's own"));
         return own;
       }
     }
     auto kernel = compile(program, layouts, plan, target, machine, context);
     if (!found.exact)
-      tell(concat(program.name, ": no Plan was tuned for these sizes; taken is that for ",
-                  found.arguments));
+      tell("tuned", concat(program.name, ": no Plan was tuned for these sizes; taken is that for ",
+                           found.arguments));
     return kernel;
   } catch (const CompilationError& error) {
-    tell(concat(program.name, ": the Plan that was tuned for ", found.arguments, " by version ",
-                found.plan.version,
-                " does not fit, and the compiler's own is taken: ", error.what()));
+    tell("tuned", concat(program.name, ": the Plan that was tuned for ", found.arguments,
+                         " by version ", found.plan.version,
+                         " does not fit, and the compiler's own is taken: ", error.what()));
     return nullptr;
   }
 }

@@ -120,13 +120,14 @@ void log(const char* topic, const std::string& message) {
   }
 }
 
+void tell(const char* topic, const std::string& message) {
+  if (sink.load() || log_enabled(topic)) log(topic, message);
+}
+
 void set_log_sink(LogSink target) {
   sink.store(target);
   topics();
 }
-bool log_has_sink() { return sink.load() != nullptr; }
-
-StageClock::StageClock() : last_(std::chrono::steady_clock::now()) {}
 
 void StageClock::done(const char* stage) {
   auto now = std::chrono::steady_clock::now();

@@ -23,16 +23,17 @@ void set_log_topic(const std::string& topic, bool on);
 /// Writes one message to the log sink (stderr unless the host replaced it).
 void log(const char* topic, const std::string& message);
 
+/// Writes what is told where its topic is on, and always where the host has a sink.
+void tell(const char* topic, const std::string& message);
+
 /// Replaces the sink; null restores stderr. Bindings route it to the host's logging. What TC_LOGS
 /// asks for that does not exist is said once, here or at the first question for a topic.
 using LogSink = void (*)(const char* topic, const char* message);
 void set_log_sink(LogSink sink);
-bool log_has_sink();
 
 /// Wall time of consecutive stages of one compilation.
 class StageClock {
  public:
-  StageClock();
   /// Closes the stage that ran since the last call under this name; where a stage runs several
   /// times, its times are added up. A task that is cancelled ends here.
   void done(const char* stage);
@@ -45,7 +46,7 @@ class StageClock {
   std::string summary() const;
 
  private:
-  std::chrono::steady_clock::time_point last_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
   std::vector<Entry> entries_;
 };
 

@@ -11,6 +11,10 @@ size_t count_characters(std::string_view text) {
   return count;
 }
 
+size_t start_of_line(std::string_view text, size_t at) {
+  return text.substr(0, at).rfind('\n') + 1;  // 0 where there is none
+}
+
 }  // namespace
 
 Character character_at(std::string_view text, size_t at) {
@@ -42,8 +46,7 @@ int SourceRange::line() const {
 
 int SourceRange::column() const {
   if (!valid()) return 0;
-  size_t newline = begin_ == 0 ? std::string::npos : text_->rfind('\n', begin_ - 1);
-  size_t start = newline == std::string::npos ? 0 : newline + 1;
+  size_t start = start_of_line(*text_, begin_);
   return static_cast<int>(count_characters(std::string_view(*text_).substr(start, begin_ - start)) +
                           1);
 }
@@ -56,8 +59,7 @@ SourceRange SourceRange::to(const SourceRange& last) const {
 
 std::string SourceRange::highlight() const {
   if (!valid()) return "";
-  size_t start = begin_ == 0 ? std::string::npos : text_->rfind('\n', begin_ - 1);
-  start = start == std::string::npos ? 0 : start + 1;
+  size_t start = start_of_line(*text_, begin_);
   size_t stop = text_->find('\n', begin_);
   if (stop == std::string::npos) stop = text_->size();
   std::string line = text_->substr(start, stop - start);

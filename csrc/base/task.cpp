@@ -42,6 +42,12 @@ Running& running() {
   return *instance;
 }
 
+void forget(Task* task) {
+  std::lock_guard<std::mutex> lock(running().mutex);
+  running().tasks.erase(task);
+  running().changed.notify_all();
+}
+
 }  // namespace
 
 void set_interrupt_check(InterruptCheck check) { interrupt_check = check; }
@@ -131,12 +137,7 @@ void* Task::run_thread(void* given) {
   // first task has made.
   static const int at_exit = std::atexit(end_tasks);
   (void)at_exit;
-  {
-    // Before it may be destroyed: who ends all tasks refers to it.
-    std::lock_guard<std::mutex> lock(running().mutex);
-    running().tasks.erase(kept->get());
-    running().changed.notify_all();
-  }
+  forget(kept->get());  // before it may be destroyed: who ends all tasks refers to it
   delete kept;
   return nullptr;
 }
@@ -177,9 +178,8 @@ void Task::wait() {
     if (!leave && !told && std::chrono::steady_clock::now() - start > kLong) {
       told = true;
       const char* step = step_.load();
-      if (log_has_sink() || log_enabled("progress"))
-        log("progress", concat(what_, " takes longer than a second", *step ? " (after: " : "", step,
-                               *step ? ")" : ""));
+      tell("progress", concat(what_, " takes longer than a second", *step ? " (after: " : "", step,
+                              *step ? ")" : ""));
     }
     lock.lock();
     if (leave) {
@@ -238,11 +238,7 @@ void Task::abandon(bool out_of_memory) {
     task->done_ = true;
     task->changed_.notify_all();
   }
-  {
-    std::lock_guard<std::mutex> lock(running().mutex);
-    running().tasks.erase(task);
-    running().changed.notify_all();
-  }
+  forget(task);
   for (;;) pause();
 }
 

@@ -76,45 +76,37 @@ void expect_candidates(const lang::Definition& definition, const ir::Statement& 
   }
 }
 
-/// Binds size names; remembers which argument bound each first.
-class SizeBinder {
- public:
-  explicit SizeBinder(Arguments& arguments) : arguments_(arguments) {}
-
-  void bind(const ir::Tensor& tensor, const DLTensor& given) {
-    if (given.ndim != static_cast<int32_t>(tensor.sizes.size()))
-      throw ShapeError("argument ", tensor.name, ": expected ",
-                       plural(tensor.sizes.size(), "dimension"), " ", declared(tensor), " but got ",
-                       given.ndim, ", ", shape_text(given));
-    check_tensor(given, "argument " + tensor.name, given.ndim);
-    for (int32_t d = 0; d < given.ndim; ++d) {
-      int64_t size = given.shape[d];
-      const ir::Expr& expected = tensor.sizes[d];
-      if (auto constant = as_const_int(expected)) {
-        if (*constant != size)
-          throw ShapeError("argument ", tensor.name, ": Constant dimension expected size ",
-                           *constant, " for dimension ", d, " but found ", size);
-        continue;
-      }
-      if (size > std::numeric_limits<int32_t>::max())
-        throw ShapeError("argument ", tensor.name, ": dimension ", d, " is ", size,
-                         ", but indices have 32 bits and sizes end at ",
-                         std::numeric_limits<int32_t>::max(), "; pass smaller pieces");
-      const std::string& name = expected.as<Halide::Internal::Variable>()->name;
-      auto [known, added] = arguments_.sizes.emplace(name, size);
-      if (added) {
-        first_[name] = concat("dimension ", d, " of ", tensor.name);
-      } else if (known->second != size) {
-        throw ShapeError("Mismatched sizes for dimension ", d, " of argument ", tensor.name, ": ",
-                         name, " is ", known->second, " (", first_[name], ") but found ", size);
-      }
+/// Binds the size names of a tensor; `first` says which argument bound each.
+void bind_sizes(const ir::Tensor& tensor, const DLTensor& given,
+                std::map<std::string, int64_t>& sizes, std::map<std::string, std::string>& first) {
+  if (given.ndim != static_cast<int32_t>(tensor.sizes.size()))
+    throw ShapeError("argument ", tensor.name, ": expected ",
+                     plural(tensor.sizes.size(), "dimension"), " ", declared(tensor), " but got ",
+                     given.ndim, ", ", shape_text(given));
+  check_tensor(given, "argument " + tensor.name, given.ndim);
+  for (int32_t d = 0; d < given.ndim; ++d) {
+    int64_t size = given.shape[d];
+    const ir::Expr& expected = tensor.sizes[d];
+    if (auto constant = as_const_int(expected)) {
+      if (*constant != size)
+        throw ShapeError("argument ", tensor.name, ": Constant dimension expected size ", *constant,
+                         " for dimension ", d, " but found ", size);
+      continue;
+    }
+    if (size > std::numeric_limits<int32_t>::max())
+      throw ShapeError("argument ", tensor.name, ": dimension ", d, " is ", size,
+                       ", but indices have 32 bits and sizes end at ",
+                       std::numeric_limits<int32_t>::max(), "; pass smaller pieces");
+    const std::string& name = expected.as<Halide::Internal::Variable>()->name;
+    auto [known, added] = sizes.emplace(name, size);
+    if (added) {
+      first[name] = concat("dimension ", d, " of ", tensor.name);
+    } else if (known->second != size) {
+      throw ShapeError("Mismatched sizes for dimension ", d, " of argument ", tensor.name, ": ",
+                       name, " is ", known->second, " (", first[name], ") but found ", size);
     }
   }
-
- private:
-  Arguments& arguments_;
-  std::map<std::string, std::string> first_;
-};
+}
 
 }  // namespace
 
@@ -146,7 +138,7 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
     throw ShapeError(definition.name, " expected ", plural(expected, "input"), " but found ",
                      count);
   Arguments arguments;
-  SizeBinder binder(arguments);
+  std::map<std::string, std::string> first;  // where a size was bound
   const std::string* on_device = nullptr;
   for (int32_t i = 0; i < count; ++i) {
     const ir::Parameter& parameter = signature.parameters[i];
@@ -159,7 +151,7 @@ Arguments check_inputs(const lang::Definition& definition, const DLTensor* const
     }
     const ir::Tensor& tensor = signature.tensor(parameter.name);
     check_dtype(tensor.name, tensor.type, given.dtype);
-    binder.bind(tensor, given);
+    bind_sizes(tensor, given, arguments.sizes, first);
     if (!on_device) {
       arguments.device = given.device;
       on_device = &tensor.name;

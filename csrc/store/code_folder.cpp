@@ -62,7 +62,7 @@ void tell_once(const std::string& text) {
     const LeafLock lock(folder().mutex);
     if (!folder().told.insert(text).second) return;
   }
-  if (log_has_sink() || log_enabled("code")) log("code", text);
+  tell("code", text);
 }
 
 /// Whether nobody else could have written it.
