@@ -11,8 +11,7 @@
 #include "base/source.h"
 #include "lang/lowering/definition.h"
 #include "store.pb.h"
-#include "store/options_message.h"
-#include "store/tuning_message.h"
+#include "store/messages.h"
 
 namespace tc::store {
 namespace {
