@@ -142,15 +142,15 @@ void describe_launches(const codegen::GpuProgram& program, const std::string& ar
 
 std::string explain(const Explanation& explanation, const ir::Program& given,
                     const Layouts& layouts, const StageClock& clock) {
-  int64_t count = static_cast<int64_t>(explanation.groups.size());
+  const size_t count = explanation.groups.size();
   std::string text =
       concat(given.name, " on ", explanation.target, ", ", plural(count, "group"), "\n");
   if (explanation.machine) text += to_string({{"machine", to_string(*explanation.machine)}});
   text += to_string(explanation.program);
   double cycles = 0;
   bool modelled = count > 0;
-  for (int64_t g = 0; g < count; ++g) {
-    const Explanation::Group& group = explanation.groups[static_cast<size_t>(g)];
+  for (size_t g = 0; g < count; ++g) {
+    const Explanation::Group& group = explanation.groups[g];
     text += concat("\ngroup ", g + 1, "\n", to_string(group.notes));
     cycles += group.cycles;
     modelled = modelled && group.cycles > 0;

@@ -45,34 +45,25 @@ class LanguageError : public Error {
   int line_, column_;
 };
 
-/// An argument does not fit the definition: count, rank, size, dtype, device, layout, overlap.
-class ShapeError : public Error {
+/// An error of one code, whose message is joined from its parts.
+template <tc_status status>
+class ErrorOf : public Error {
  public:
   template <class... Parts>
-  explicit ShapeError(const Parts&... parts) : Error(TC_SHAPE_ERROR, concat(parts...)) {}
+  explicit ErrorOf(const Parts&... parts) : Error(status, concat(parts...)) {}
 };
+
+/// An argument does not fit the definition: count, rank, size, dtype, device, layout, overlap.
+using ShapeError = ErrorOf<TC_SHAPE_ERROR>;
 
 /// A correct program that cannot be compiled as asked: an illegal mapping, an unknown target.
-class CompilationError : public Error {
- public:
-  template <class... Parts>
-  explicit CompilationError(const Parts&... parts)
-      : Error(TC_COMPILATION_ERROR, concat(parts...)) {}
-};
+using CompilationError = ErrorOf<TC_COMPILATION_ERROR>;
 
 /// A file of options or kernels that cannot be read or written.
-class CacheError : public Error {
- public:
-  template <class... Parts>
-  explicit CacheError(const Parts&... parts) : Error(TC_CACHE_ERROR, concat(parts...)) {}
-};
+using CacheError = ErrorOf<TC_CACHE_ERROR>;
 
 /// The interface was used wrongly: an unknown option, a value out of range, a null handle.
-class UsageError : public Error {
- public:
-  template <class... Parts>
-  explicit UsageError(const Parts&... parts) : Error(TC_USAGE_ERROR, concat(parts...)) {}
-};
+using UsageError = ErrorOf<TC_USAGE_ERROR>;
 
 /// A bug of ours.
 class InternalError : public Error {

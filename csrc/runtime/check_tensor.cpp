@@ -5,6 +5,7 @@
 #include "base/arguments.h"
 #include "base/error.h"
 #include "base/memory.h"
+#include "base/python_calls.h"
 
 namespace tc::runtime {
 namespace {
@@ -89,9 +90,7 @@ std::string shape_text(const DLTensor& tensor) {
 }
 
 std::string tuple_text(const std::vector<int64_t>& numbers) {
-  std::string text = "(";
-  for (size_t d = 0; d < numbers.size(); ++d) text += concat(d ? ", " : "", numbers[d]);
-  return text + (numbers.size() == 1 ? ",)" : ")");
+  return to_string(PythonValue::tuple_of(numbers));
 }
 
 std::string device_name(DLDevice device) {
