@@ -57,7 +57,6 @@ std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& progr
   std::set<std::string> temporaries;
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
-  std::set<std::string> all = temporaries;
   body = run_pass(
       kMakeTemporariesPrivate,
       [&] { return nest::make_temporaries_private(body, temporaries, slices, job.machine); },
@@ -65,21 +64,20 @@ std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& progr
   // Copies may compute all that is read of one. Of one without elements nothing is written, and
   // data may say that it is read.
   const std::set<std::string> used = nest::used_buffers(body);
-  for (auto name = temporaries.begin(); name != temporaries.end();)
-    name = used.count(*name) ? std::next(name) : temporaries.erase(name);
   std::vector<runtime::Workspace> workspaces;
   std::set<std::string> buffers(arguments.begin(), arguments.end());
+  codegen::BufferFacts facts;
   for (const std::string& name : temporaries) {
+    if (!used.count(name)) continue;
+    facts.temporaries.insert(name);
     buffers.insert(name);
     workspaces.push_back({name, dense_bytes(program.tensor(name), layouts.at(name))});
   }
   nest::verify(body, buffers);
   // Copies take half the second-level cache.
   const int64_t cache = 2 * job.machine.cache_bytes;
-  codegen::BufferFacts facts;
   std::map<std::string, int64_t> results;
   int64_t read = 0;
-  facts.temporaries = temporaries;
   for (const std::string& name : buffers) {
     if (!layouts.count(name)) continue;
     const std::vector<int64_t>& sizes = layouts.at(name).sizes;
@@ -98,7 +96,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& progr
   auto kernel =
       codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock, kept);
   if (job.texts == Texts::All) kernel->texts["loop_nest"] = nest::to_string(body);
-  memory = describe_memory(workspaces, all, *kernel);
+  memory = describe_memory(workspaces, temporaries, *kernel);
   return kernel;
 }
 

@@ -68,11 +68,9 @@ IndexPlan plan_index_checks(const ir::Program& program, bool cuda) {
       plan.compiled.push_back(*entry);
   }
   if (plan.compiled.size() > machine::kCompiledChecks) {
-    auto has_elements = [&](const ir::EntryCheck& entry) {
-      return plan.checks[entry.check].size != 0;
-    };
-    auto moved = std::stable_partition(plan.compiled.begin(), plan.compiled.end(),
-                                       [&](const auto& entry) { return !has_elements(entry); });
+    auto moved = std::stable_partition(
+        plan.compiled.begin(), plan.compiled.end(),
+        [&](const auto& entry) { return plan.checks[entry.check].size == 0; });
     for (auto entry = moved; entry != plan.compiled.end(); ++entry)
       plan.in_loops.insert(entry->check);
     plan.compiled.erase(moved, plan.compiled.end());

@@ -280,26 +280,24 @@ Contents decode(const std::string& bytes, const std::string& file) {
   Contents result;
   if (bytes.empty()) return result;
   pb::File message = parse(bytes, file);
-  auto refuse = [&](const char* what, int number, int count, const UsageError& error) {
-    throw CacheError(what, " ", number, " of ", count, " in '", file, "' has ", error.what(),
-                     "; another version of tensor_comprehensions saved it, or no version did");
+  auto take_each = [&](const char* what, const auto& messages, const auto& take) {
+    for (int k = 0; k < messages.size(); ++k) {
+      try {
+        take(messages[k]);
+      } catch (const UsageError& error) {
+        throw CacheError(what, " ", k + 1, " of ", messages.size(), " in '", file, "' has ",
+                         error.what(),
+                         "; another version of tensor_comprehensions saved it, or no version did");
+      }
+    }
   };
-  for (int k = 0; k < message.texts_size(); ++k) {
-    try {
-      result.texts.push_back(from_message(message.texts(k)));
-    } catch (const UsageError& error) {
-      refuse("text", k + 1, message.texts_size(), error);
-    }
-  }
-  for (int k = 0; k < message.tunings_size(); ++k) {
-    try {
-      Tuning tuning = tuning_from_message(message.tunings(k));
-      check_words(tuning);
-      result.tunings.push_back(std::move(tuning));
-    } catch (const UsageError& error) {
-      refuse("tuning", k + 1, message.tunings_size(), error);
-    }
-  }
+  take_each("text", message.texts(),
+            [&](const pb::Text& text) { result.texts.push_back(from_message(text)); });
+  take_each("tuning", message.tunings(), [&](const pb::Tuning& given) {
+    Tuning tuning = tuning_from_message(given);
+    check_words(tuning);
+    result.tunings.push_back(std::move(tuning));
+  });
   std::set<std::string> names;
   for (const StoredText& text : result.texts)
     for (const StoredDefinition& definition : text.definitions)
