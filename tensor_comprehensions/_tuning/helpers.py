@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -93,8 +94,6 @@ class Server:
 
 
 def _receive(channel: Channel, seconds: float) -> tuple[dict[str, Any], list[int]]:
-    import select
-
     deadline = time.monotonic() + seconds
     while not select.select([channel], [], [], max(0.0, deadline - time.monotonic()))[0]:
         if time.monotonic() >= deadline:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import random
 import re
+import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from tensor_comprehensions import _torch
+from tensor_comprehensions._errors import TCError
 from tensor_comprehensions._tuning.learner import Learner
 
 #: Candidates that are drawn for one that is returned, at most, before a search is exhausted.
@@ -60,8 +62,6 @@ class Strategy:
             self.record(candidate.index, ratio)
 
     def _add(self, plan: str) -> Any:
-        from tensor_comprehensions._errors import TCError
-
         try:
             return self.space.add(_torch.Options.parse(plan))
         except TCError as error:
@@ -80,7 +80,7 @@ class Strategy:
         if candidate.reason is not None:
             self._refuse(candidate.reason)
             return False
-        return bool(_hash(candidate.options) % self._shares == self._share)
+        return bool(zlib.crc32(candidate.options.encode()) % self._shares == self._share)
 
     def _seed(self) -> int:
         return self.random.getrandbits(63)
@@ -105,12 +105,6 @@ class Strategy:
 
     def next(self, count: int) -> list[Any]:
         raise NotImplementedError
-
-
-def _hash(text: str) -> int:
-    import zlib
-
-    return zlib.crc32(text.encode())
 
 
 class RandomSearch(Strategy):

@@ -11,6 +11,7 @@ add nothing, so whole numbers are compared exactly. An infinite bound means that
 
 from __future__ import annotations
 
+import operator as op
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ NUMPY = {
     **{f"{s}int{b}": np.dtype(f"{s}int{b}").type for s in ("", "u") for b in (8, 16, 32, 64)},
     **dict.fromkeys(["half", "bfloat16", "float", "double"], np.float64),
 }
+COMPARISONS = {"==": op.eq, "!=": op.ne, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
 # Digits of the mantissa, and the smallest normal number.
 PRECISION = {"half": 11, "bfloat16": 8, "float": 24, "double": 53}
 TINY = {"half": 2.0**-14, "bfloat16": 2.0**-126, "float": 2.0**-126, "double": 2.0**-1022}
@@ -226,11 +228,7 @@ class Arithmetic:
         return 1.25 * bound  # the extremes lie at the corners only nearly
 
     def compare(self, operator: str, a: Value, b: Value) -> Value:
-        function = {
-            "==": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal,
-            ">": np.greater, ">=": np.greater_equal,
-        }[operator]  # fmt: skip
-        array = np.asarray(function(a.array, b.array))
+        array = np.asarray(COMPARISONS[operator](a.array, b.array))
         if a.error is None and b.error is None:
             return Value("bool", array)
         bound = a.bound() + b.bound()

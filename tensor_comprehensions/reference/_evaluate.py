@@ -327,12 +327,7 @@ def _tensors_multiplied(value: Typed) -> int:
 
 
 def _reads(value: Typed) -> bool:
-    if isinstance(value, Element):
-        return True
-    if isinstance(value, Choice):
-        return _reads(value.condition) or _reads(value.yes) or _reads(value.no)
-    operands = value.operands if isinstance(value, (Operation, Result)) else ()
-    return _reads(value.operand) if isinstance(value, Convert) else any(map(_reads, operands))
+    return isinstance(value, Element) or any(map(_reads, _operands(value)))
 
 
 def _in_any_order(result: Value, terms: Value, lefts: int) -> Value:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tensor_comprehensions._errors import LanguageError
-from tensor_comprehensions.reference._arithmetic import round_to
+from tensor_comprehensions.reference._arithmetic import COMPARISONS, round_to
 from tensor_comprehensions.reference._resolve import Function, Program
 from tensor_comprehensions.reference._syntax import (
     Binary,
@@ -34,7 +34,6 @@ from tensor_comprehensions.reference._syntax import (
 )
 
 FLOATS = ("half", "bfloat16", "float", "double")
-COMPARISONS = {"==": op.eq, "!=": op.ne, "<": op.lt, "<=": op.le, ">": op.gt, ">=": op.ge}
 
 
 @dataclass(frozen=True)
