@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <cstdlib>
 #include <optional>
 #include <utility>
 
@@ -17,6 +16,7 @@
 #include "plan/notes.h"
 #include "program_passes.h"
 #include "runtime/libraries.h"
+#include "runtime/overlap.h"
 #include "runtime/sequence.h"
 
 namespace tc {
@@ -41,24 +41,13 @@ bool separates(const ir::Program& program, const ir::LibraryCall& call) {
   return false;
 }
 
-/// From a tensor's first element in memory to its last, and how many lie before the one with index
-/// 0.
-struct Span {
-  int64_t before = 0, elements = 1;
-  explicit Span(const Layout& layout) {
-    for (size_t d = 0; d < layout.sizes.size(); ++d) {
-      int64_t reach = std::max<int64_t>(0, layout.sizes[d] - 1) * layout.strides[d];
-      before += std::max<int64_t>(0, -reach);
-      elements += std::abs(reach);
-    }
-  }
-};
-
 /// What the tensors of a program take with everything that lies between their elements.
 double spanned_bytes(const ir::Program& program, const Layouts& layouts) {
   double bytes = 0;
-  for (const auto& [name, tensor] : program.tensors)
-    bytes += static_cast<double>(Span(layouts.at(name)).elements) * tensor.type.bytes();
+  for (const auto& [name, tensor] : program.tensors) {
+    const auto [low, high] = runtime::reach(layouts.at(name));
+    bytes += static_cast<double>(high - low + 1) * tensor.type.bytes();
+  }
   return bytes;
 }
 
@@ -70,11 +59,11 @@ std::vector<double> measure(const LibraryChoice& choice, const runtime::Kernel& 
   std::vector<void*> pointers;
   std::map<std::string, void*> first;  // element of a tensor
   auto add = [&](const std::string& name) {
-    const Span span(layouts.at(name));
+    const auto [low, high] = runtime::reach(layouts.at(name));
     int64_t bytes = dense_bytes(program.tensor(name), Layout());  // of one element
     std::vector<Line>& lines = memory[name] =
-        make_lines(static_cast<size_t>(span.elements * bytes));
-    first[name] = lines.data()->bytes + span.before * bytes;
+        make_lines(static_cast<size_t>((high - low + 1) * bytes));
+    first[name] = lines.data()->bytes - low * bytes;
     pointers.push_back(first[name]);
   };
   uint64_t scalar = 0;

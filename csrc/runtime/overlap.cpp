@@ -1,7 +1,6 @@
 #include "runtime/overlap.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <cstdlib>
 #include <vector>
 
@@ -17,11 +16,7 @@ bool is_empty(const Layout& layout) {
 
 /// First byte and the byte after the last.
 std::pair<int64_t, int64_t> span(const MemoryRegion& region) {
-  int64_t low = 0, high = 0;
-  for (size_t d = 0; d < region.layout.sizes.size(); ++d) {
-    int64_t reach = (region.layout.sizes[d] - 1) * region.layout.strides[d];
-    (reach < 0 ? low : high) += reach;
-  }
+  const auto [low, high] = reach(region.layout);
   int64_t base = static_cast<int64_t>(reinterpret_cast<intptr_t>(region.data));
   return {base + low * region.bytes, base + (high + 1) * region.bytes};
 }
@@ -54,6 +49,15 @@ bool is_satisfiable(const std::string& set) {
 }
 
 }  // namespace
+
+std::pair<int64_t, int64_t> reach(const Layout& layout) {
+  int64_t low = 0, high = 0;
+  for (size_t d = 0; d < layout.sizes.size(); ++d) {
+    const int64_t distance = std::max<int64_t>(0, layout.sizes[d] - 1) * layout.strides[d];
+    (distance < 0 ? low : high) += distance;
+  }
+  return {low, high};
+}
 
 bool overlap(const MemoryRegion& a, const MemoryRegion& b) {
   if (!a.data || !b.data || is_empty(a.layout) || is_empty(b.layout)) return false;

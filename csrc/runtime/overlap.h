@@ -1,9 +1,15 @@
-// Whether strided views share memory.
+// Where the elements of strided views lie, and whether some share memory.
 #pragma once
+
+#include <cstdint>
+#include <utility>
 
 #include "ir/layout.h"
 
 namespace tc::runtime {
+
+/// The first and the last place of an element, in elements from that with index 0.
+std::pair<int64_t, int64_t> reach(const Layout& layout);
 
 struct MemoryRegion {
   const void* data = nullptr;  ///< the first element
