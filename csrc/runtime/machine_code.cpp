@@ -32,7 +32,7 @@ size_t align(size_t value, size_t to) { return to > 1 ? (value + to - 1) / to * 
 struct Relocation {
   uint32_t type;
   char* place;
-  uint64_t symbol, target, slot;
+  uint64_t target, slot;
   int64_t addend;
 
   uint64_t here() const { return reinterpret_cast<uint64_t>(place); }
@@ -222,9 +222,9 @@ MachineCode::MachineCode(const std::string& file,
         r.place = base_ + offset[section.sh_info] + entries[k].r_offset;
         r.addend = entries[k].r_addend;
         r.slot = reinterpret_cast<uint64_t>(base_ + slots + symbol * kSlotBytes);
-        r.symbol = outside[symbol] ? reinterpret_cast<uint64_t>(base_ + stubs + symbol * kStubBytes)
+        r.target = outside[symbol] ? reinterpret_cast<uint64_t>(base_ + stubs + symbol * kStubBytes)
                                    : address[symbol];
-        r.target = r.symbol + static_cast<uint64_t>(r.addend);
+        r.target += static_cast<uint64_t>(r.addend);
         TC_INTERNAL_CHECK(apply(r), "relocation ", r.type, " of ", object.name(symbol),
                           " in generated code");
       }

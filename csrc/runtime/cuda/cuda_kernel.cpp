@@ -44,7 +44,7 @@ CudaKernel::CudaKernel(CudaProgram program, const std::vector<std::string>& argu
     shared_bytes = std::max(shared_bytes, kernel.shared_bytes);
   }
   for (const CudaLaunch& launch : program.launches) {
-    Launch made(launch);
+    Launch made{launch, {}};
     shared_bytes = std::max(shared_bytes, launch.dynamic_shared_bytes);
     for (const std::string& buffer : launch.buffers) {
       const auto temporary =

@@ -43,7 +43,6 @@ class CudaKernel : public Kernel {
     size_t index;                                  ///< among the arguments, or the temporaries
   };
   struct Launch : CudaLaunch {
-    explicit Launch(const CudaLaunch& launch) : CudaLaunch(launch) {}
     std::vector<Slot> slots;
     CUfunction function = nullptr;
   };
