@@ -14,11 +14,7 @@
 #include "runtime/arguments.h"
 #include "runtime/check_tensor.h"
 
-using tc::api::check_array;
-using tc::api::check_index;
-using tc::api::give;
-using tc::api::required;
-using tc::api::value_or_zero;
+using namespace tc::api;
 
 struct tc_einsum {
   std::vector<tc::einsum::Table> tables;
@@ -42,8 +38,7 @@ int64_t count_elements(const tc::einsum::Shape& shape, const std::string& name) 
   int64_t count = 1;
   for (int64_t size : shape.sizes)
     if (__builtin_mul_overflow(count, size, &count) || count > kMostElements)
-      throw tc::ShapeError(
-          tc::concat("einsum: ", name, " has more than ", kMostElements, " elements"));
+      throw tc::ShapeError("einsum: ", name, " has more than ", kMostElements, " elements");
   return count;
 }
 
@@ -54,12 +49,11 @@ tc::einsum::Table read_table(const char* name, const DLTensor& tensor) {
   table.shape = shape_of(tensor, shown);
   const tc::ir::Type& type = table.shape.type;
   if (type.is_bool() || !(type.is_int() || type.is_uint()))
-    throw tc::ShapeError(tc::concat("einsum: table ", name, " is ",
-                                    tc::ir::dtype_name(tensor.dtype), "; tables hold integers"));
+    throw tc::ShapeError("einsum: table ", name, " is ", tc::ir::dtype_name(tensor.dtype),
+                         "; tables hold integers");
   if (tensor.device.device_type != kDLCPU)
-    throw tc::ShapeError(tc::concat("einsum: table ", name, " is on ",
-                                    tc::runtime::device_name(tensor.device),
-                                    "; tables are in memory of the CPU"));
+    throw tc::ShapeError("einsum: table ", name, " is on ", tc::runtime::device_name(tensor.device),
+                         "; tables are in memory of the CPU");
   tc::runtime::check_data(tensor, shown);
   int64_t count = count_elements(table.shape, shown);
   std::vector<int64_t> strides = tc::runtime::layout_of(tensor).strides;
@@ -74,8 +68,8 @@ tc::einsum::Table read_table(const char* name, const DLTensor& tensor) {
     if (value > INT32_MAX || value < INT32_MIN) {
       std::string place;
       for (int64_t k : at) place += tc::concat(place.empty() ? "" : ", ", k);
-      throw tc::ShapeError(tc::concat("einsum: table ", name, " holds ", value, " at [", place,
-                                      "], but indices have 32 bits"));
+      throw tc::ShapeError("einsum: table ", name, " holds ", value, " at [", place,
+                           "], but indices have 32 bits");
     }
     table.values.push_back(value);
     for (size_t d = at.size(); d-- > 0;) {
@@ -100,8 +94,8 @@ tc_status tc_einsum_create(const char* equation, const DLTensor* const* operands
     // Before the arrays are read up to what is no count.
     tc::einsum::check_count(parsed, operand_count);
     if (static_cast<size_t>(table_count) > std::strlen(equation))
-      throw tc::UsageError(tc::concat("table_count is ", table_count, ", but the equation has ",
-                                      std::strlen(equation), " characters to look tables up in"));
+      throw tc::UsageError("table_count is ", table_count, ", but the equation has ",
+                           std::strlen(equation), " characters to look tables up in");
     std::vector<tc::einsum::Shape> shapes;
     for (int32_t k = 0; k < operand_count; ++k) {
       const std::string name = tc::concat("operand ", k);
@@ -125,23 +119,21 @@ tc_status tc_einsum_create(const char* equation, const DLTensor* const* operands
 void tc_einsum_free(tc_einsum* einsum) { delete einsum; }
 
 int32_t tc_einsum_label_count(const tc_einsum* einsum) {
-  return value_or_zero(
-      [&] { return static_cast<int32_t>(required(einsum, "einsum").labels.size()); });
+  return value_or_zero([&] { return count_of(required(einsum, "einsum").labels); });
 }
 
 int64_t tc_einsum_extent(const tc_einsum* einsum, int32_t label) {
   return value_or_zero([&] {
-    check_index(label, required(einsum, "einsum").labels.size(), "label");
-    return einsum->binding.ranges.at(einsum->labels[label]).size();
+    const tc::einsum::Label found = at(required(einsum, "einsum").labels, label, "label");
+    return einsum->binding.ranges.at(found).size();
   });
 }
 
 int32_t tc_einsum_has_label(const tc_einsum* einsum, int32_t operand, int32_t label) {
   return value_or_zero([&] {
-    check_index(operand, required(einsum, "einsum").operands.size(), "operand");
-    check_index(label, einsum->labels.size(), "label");
-    const auto& labels = einsum->operands[operand];
-    return std::count(labels.begin(), labels.end(), einsum->labels[label]) > 0 ? 1 : 0;
+    const auto& labels = at(required(einsum, "einsum").operands, operand, "operand");
+    const tc::einsum::Label wanted = at(einsum->labels, label, "label");
+    return std::count(labels.begin(), labels.end(), wanted) > 0 ? 1 : 0;
   });
 }
 
@@ -152,15 +144,14 @@ tc_status tc_einsum_text(tc_einsum* einsum, const int32_t* path, int32_t count, 
     // A step that takes two operands has three numbers, one that sums in one operand has two.
     const size_t operands = einsum->operands.size() - 1;
     if (static_cast<size_t>(count) > 8 * operands)
-      throw tc::UsageError(tc::concat("count is ", count, ", more numbers than a path of ",
-                                      operands, " operands has"));
+      throw tc::UsageError("count is ", count, ", more numbers than a path of ", operands,
+                           " operands has");
     tc::einsum::Path steps;
     for (int32_t i = 0; i < count;) {
       int32_t length = path[i++];
       if (length < 1 || length > count - i)
-        throw tc::UsageError(tc::concat("path is cut off: its element ", i - 1, " says that ",
-                                        length, " operands follow, and there are ", count - i,
-                                        " more elements"));
+        throw tc::UsageError("path is cut off: its element ", i - 1, " says that ", length,
+                             " operands follow, and there are ", count - i, " more elements");
       steps.emplace_back(path + i, path + i + length);
       i += length;
     }
@@ -173,20 +164,15 @@ const char* tc_einsum_table(const tc_einsum* einsum, int32_t index) {
   return value_or_zero([&]() -> const char* {
     const auto& tables = required(einsum, "einsum").binding.tables;
     if (index >= 0 && static_cast<size_t>(index) >= tables.size()) return nullptr;
-    check_index(index, tables.size(), "table");
-    return tables[index]->name.c_str();
+    return at(tables, index, "table")->name.c_str();
   });
 }
 
 int32_t tc_einsum_scalar_count(const tc_einsum* einsum) {
-  return value_or_zero(
-      [&] { return static_cast<int32_t>(required(einsum, "einsum").source.scalars.size()); });
+  return value_or_zero([&] { return count_of(required(einsum, "einsum").source.scalars); });
 }
 
 int64_t tc_einsum_scalar(const tc_einsum* einsum, int32_t index) {
-  return value_or_zero([&] {
-    const auto& scalars = required(einsum, "einsum").source.scalars;
-    check_index(index, scalars.size(), "scalar");
-    return scalars[index];
-  });
+  return value_or_zero(
+      [&] { return at(required(einsum, "einsum").source.scalars, index, "scalar"); });
 }

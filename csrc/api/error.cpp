@@ -19,10 +19,7 @@ struct LastError {
 thread_local LastError last_error;
 
 tc_status keep(tc_status code, std::string message, int line = 0, int column = 0) {
-  last_error.message = std::move(message);
-  last_error.fixed = nullptr;
-  last_error.line = line;
-  last_error.column = column;
+  last_error = {std::move(message), nullptr, line, column};
   return code;
 }
 

@@ -1,6 +1,7 @@
 // How exceptions of the core, and what is made for a caller, leave through the C interface.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -33,6 +34,26 @@ auto value_or_zero(Body&& body) noexcept -> decltype(body()) {
     record_current_exception();
     return {};
   }
+}
+
+/// An element of a list by the caller's number; `what` it is, for messages.
+template <class List>
+auto& at(List& list, int32_t index, const char* what) {
+  check_index(index, list.size(), what);
+  return list[index];
+}
+
+/// How many there are, as the C interface counts.
+template <class List>
+int32_t count_of(const List& list) {
+  return static_cast<int32_t>(list.size());
+}
+
+/// Gives the caller as much of a list as its array has room for, and how long the list is.
+template <class List, class T>
+void give_list(const List& list, T* array, int32_t capacity, int32_t* count) {
+  std::copy_n(list.begin(), std::min(list.size(), static_cast<size_t>(capacity)), array);
+  *count = count_of(list);
 }
 
 /// Gives the caller what `make` makes, by its argument of this name, which is 0 after a failure.

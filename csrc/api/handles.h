@@ -19,7 +19,7 @@ struct tc_definition {
 };
 
 struct tc_module {
-  std::vector<std::unique_ptr<tc_definition>> definitions;
+  std::vector<tc_definition> definitions;
   std::vector<std::string> warnings;
 };
 

@@ -24,12 +24,7 @@
 #include "store/code_folder.h"
 #include "store/rename.h"
 
-using tc::api::check_array;
-using tc::api::check_host;
-using tc::api::clear;
-using tc::api::give;
-using tc::api::guarded;
-using tc::api::required;
+using namespace tc::api;
 
 namespace {
 
@@ -40,10 +35,10 @@ tc::Target choose_target(const char* text, DLDevice device) {
   target.device = device.device_id;
   bool on_gpu = device.device_type == kDLCUDA;
   if (!target.offline && target.cuda != on_gpu)
-    throw tc::ShapeError(tc::concat("target ", text ? text : "cpu", " but the inputs are on ",
-                                    on_gpu ? "a GPU" : "the CPU",
-                                    "; move them, or compile with target=\"cuda:sm_90\" for a GPU "
-                                    "that need not be here"));
+    throw tc::ShapeError("target ", text ? text : "cpu", " but the inputs are on ",
+                         on_gpu ? "a GPU" : "the CPU",
+                         "; move them, or compile with target=\"cuda:sm_90\" for a GPU "
+                         "that need not be here");
   return target;
 }
 
@@ -53,9 +48,9 @@ bool leaves_out_checks() {
   std::string value = given ? given : "";
   if (value.empty() || value == "1") return false;
   if (value == "0") return true;
-  throw tc::UsageError(tc::concat("TC_CHECK: '", value,
-                                  "' is neither 1, to look at every index that is data, as without "
-                                  "the variable, nor 0, to look at none"));
+  throw tc::UsageError("TC_CHECK: '", value,
+                       "' is neither 1, to look at every index that is data, as without "
+                       "the variable, nor 0, to look at none");
 }
 
 /// Everything that decides the code but options. Names are part of it, since texts about the kernel
@@ -91,20 +86,18 @@ void check_match(const tc_kernel& kernel, const tc::runtime::Arguments& argument
   const std::map<std::string, int64_t> given = arguments.values();
   for (const auto& [name, value] : kernel.arguments.values())
     if (given.at(name) != value)
-      throw tc::ShapeError(tc::concat(kernel.program.name, " was compiled for ", name, " = ", value,
-                                      " but these inputs have ", name, " = ", given.at(name),
-                                      "; compile again, or call the definition itself"));
+      throw tc::ShapeError(kernel.program.name, " was compiled for ", name, " = ", value,
+                           " but these inputs have ", name, " = ", given.at(name),
+                           "; compile again, or call the definition itself");
   if (!tc::runtime::is_same_device(arguments.device, kernel.arguments.device))
-    throw tc::ShapeError(
-        tc::concat(kernel.program.name, " was compiled for tensors on ",
-                   tc::runtime::device_name(kernel.arguments.device), " but these are on ",
-                   tc::runtime::device_name(arguments.device), "; compile again, or move them"));
+    throw tc::ShapeError(kernel.program.name, " was compiled for tensors on ",
+                         tc::runtime::device_name(kernel.arguments.device), " but these are on ",
+                         tc::runtime::device_name(arguments.device),
+                         "; compile again, or move them");
   auto check = [&](const std::string& name) {
     if (arguments.layouts.at(name) == kernel.arguments.layouts.at(name)) return;
-    throw tc::ShapeError(tc::concat("argument ", name, " has other strides than ",
-                                    kernel.program.name,
-                                    " was compiled for; compile again, or "
-                                    "pass it as it was then"));
+    throw tc::ShapeError("argument ", name, " has other strides than ", kernel.program.name,
+                         " was compiled for; compile again, or pass it as it was then");
   };
   for (const tc::ir::Parameter& parameter : kernel.program.parameters)
     if (!parameter.scalar) check(parameter.name);
@@ -135,9 +128,9 @@ std::vector<size_t> find_needed(const tc_kernel& kernel) {
 [[noreturn]] void refuse_null(const tc_kernel& kernel, size_t place) {
   const tc::ir::Program& program = kernel.program;
   bool input = place < program.parameters.size();
-  throw tc::UsageError(tc::concat(
+  throw tc::UsageError(
       "pointers[", place, "] must not be NULL: ", program.name, input ? " reads " : " writes ",
-      input ? program.parameters[place].name : program.outputs[place - program.parameters.size()]));
+      input ? program.parameters[place].name : program.outputs[place - program.parameters.size()]);
 }
 
 template <class Result>

@@ -1,6 +1,4 @@
 // The C interface: texts and definitions.
-#include <algorithm>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -23,16 +21,9 @@
 #include "runtime/arguments.h"
 #include "runtime/size_text.h"
 
-namespace {
+using namespace tc::api;
 
-using tc::api::check_array;
-using tc::api::check_index;
-using tc::api::clear;
-using tc::api::give;
-using tc::api::give_text;
-using tc::api::guarded;
-using tc::api::required;
-using tc::api::value_or_zero;
+namespace {
 
 const tc::lang::Definition& definition_of(const tc_definition* definition) {
   return *required(definition, "definition").definition;
@@ -47,8 +38,6 @@ tc::ir::Program infer_ranges(const tc::lang::Definition& definition, const DLTen
   });
   return program;
 }
-
-int32_t flag(bool value) { return value ? 1 : 0; }
 
 /// The place of a parameter; -1 where there is none of that name.
 int32_t find_parameter(const tc::ir::Program& signature, const std::string& name) {
@@ -94,26 +83,6 @@ const char* collective_name(tc::ir::Reduction reduction) {
   }
 }
 
-/// Counts all that is written, and writes what there is room for.
-template <class T>
-class Writer {
- public:
-  Writer(T* array, const char* name, int32_t capacity, int32_t* count)
-      : array_(array), capacity_(capacity), count_(required(count, "count")) {
-    check_array(array, name, capacity, "capacity");
-  }
-  void write(const T& value) {
-    if (written_ < capacity_) array_[written_] = value;
-    ++written_;
-  }
-  void finish() { count_ = written_; }
-
- private:
-  T* array_;
-  int32_t capacity_, written_ = 0;
-  int32_t& count_;
-};
-
 }  // namespace
 
 tc_status tc_module_parse(const char* text, tc_module** module) {
@@ -126,11 +95,7 @@ tc_status tc_module_parse(const char* text, tc_module** module) {
       return module;
     });
     handle->warnings = parsed.warnings;
-    for (const auto& definition : parsed.definitions) {
-      auto entry = std::make_unique<tc_definition>();
-      entry->definition = definition;
-      handle->definitions.push_back(std::move(entry));
-    }
+    for (const auto& definition : parsed.definitions) handle->definitions.push_back({definition});
     return handle.release();
   });
 }
@@ -138,15 +103,12 @@ tc_status tc_module_parse(const char* text, tc_module** module) {
 void tc_module_free(tc_module* module) { delete module; }
 
 int32_t tc_module_size(const tc_module* module) {
-  return value_or_zero(
-      [&] { return static_cast<int32_t>(required(module, "module").definitions.size()); });
+  return value_or_zero([&] { return count_of(required(module, "module").definitions); });
 }
 
 const tc_definition* tc_module_definition(const tc_module* module, int32_t index) {
-  return value_or_zero([&]() -> const tc_definition* {
-    check_index(index, required(module, "module").definitions.size(), "definition");
-    return module->definitions[index].get();
-  });
+  return value_or_zero(
+      [&] { return &at(required(module, "module").definitions, index, "definition"); });
 }
 
 tc_status tc_module_find(const tc_module* module, const char* name,
@@ -156,24 +118,21 @@ tc_status tc_module_find(const tc_module* module, const char* name,
     required(name, "name");
     std::string known;
     for (const auto& entry : module->definitions) {
-      if (entry->definition->name == name) return entry.get();
-      known += (known.empty() ? "" : ", ") + entry->definition->name;
+      if (entry.definition->name == name) return &entry;
+      known += (known.empty() ? "" : ", ") + entry.definition->name;
     }
-    throw tc::UsageError(tc::concat("attempting to access undefined function ", name,
-                                    "; the text defines: ", known));
+    throw tc::UsageError("attempting to access undefined function ", name,
+                         "; the text defines: ", known);
   });
 }
 
 int32_t tc_module_warning_count(const tc_module* module) {
-  return value_or_zero(
-      [&] { return static_cast<int32_t>(required(module, "module").warnings.size()); });
+  return value_or_zero([&] { return count_of(required(module, "module").warnings); });
 }
 
 const char* tc_module_warning(const tc_module* module, int32_t index) {
-  return value_or_zero([&] {
-    check_index(index, required(module, "module").warnings.size(), "warning");
-    return module->warnings[index].c_str();
-  });
+  return value_or_zero(
+      [&] { return at(required(module, "module").warnings, index, "warning").c_str(); });
 }
 
 const char* tc_definition_name(const tc_definition* definition) {
@@ -186,20 +145,17 @@ const char* tc_definition_key(const tc_definition* definition) {
   return value_or_zero([&] { return definition_of(definition).key.c_str(); });
 }
 int32_t tc_definition_input_count(const tc_definition* definition) {
-  return value_or_zero(
-      [&] { return static_cast<int32_t>(definition_of(definition).signature.parameters.size()); });
+  return value_or_zero([&] { return count_of(definition_of(definition).signature.parameters); });
 }
 int32_t tc_definition_output_count(const tc_definition* definition) {
-  return value_or_zero(
-      [&] { return static_cast<int32_t>(definition_of(definition).signature.outputs.size()); });
+  return value_or_zero([&] { return count_of(definition_of(definition).signature.outputs); });
 }
 
 tc_status tc_definition_input(const tc_definition* definition, int32_t index,
                               tc_argument* argument) {
   return give(argument, "argument", [&] {
     const tc::lang::Definition& d = definition_of(definition);
-    check_index(index, d.signature.parameters.size(), "input");
-    const tc::ir::Parameter& parameter = d.signature.parameters[index];
+    const tc::ir::Parameter& parameter = at(d.signature.parameters, index, "input");
     tc_argument result = {};
     result.follows = -1;
     if (parameter.scalar) {
@@ -208,13 +164,13 @@ tc_status tc_definition_input(const tc_definition* definition, int32_t index,
       result.dtype = tc::ir::to_dlpack(scalar.type);
       result.is_scalar = 1;
       result.read = 1;
-      result.specialized = flag(scalar.specialized);
+      result.specialized = scalar.specialized;
     } else {
       const tc::ir::Tensor& tensor = d.signature.tensor(parameter.name);
       result.name = tensor.name.c_str();
       result.dtype = tc::ir::to_dlpack(tensor.type);
-      result.ndim = static_cast<int32_t>(tensor.sizes.size());
-      result.read = flag(tc::lang::elements_read(*d.tree, parameter.name));
+      result.ndim = count_of(tensor.sizes);
+      result.read = tc::lang::elements_read(*d.tree, parameter.name);
     }
     return result;
   });
@@ -224,13 +180,12 @@ tc_status tc_definition_output(const tc_definition* definition, int32_t index,
                                tc_argument* argument) {
   return give(argument, "argument", [&] {
     const tc::lang::Definition& d = definition_of(definition);
-    check_index(index, d.signature.outputs.size(), "output");
-    const tc::ir::Tensor& tensor = d.signature.tensor(d.signature.outputs[index]);
+    const tc::ir::Tensor& tensor = d.signature.tensor(at(d.signature.outputs, index, "output"));
     tc_argument result = {};
     result.name = tensor.name.c_str();
     result.dtype = tc::ir::to_dlpack(tensor.type);
-    result.ndim = static_cast<int32_t>(tensor.sizes.size());
-    result.accumulates = flag(tensor.role == tc::ir::TensorRole::InOut);
+    result.ndim = count_of(tensor.sizes);
+    result.accumulates = tensor.role == tc::ir::TensorRole::InOut;
     result.follows = find_parameter(d.signature, tc::lang::laid_out_like(*d.tree, tensor.name));
     return result;
   });
@@ -240,8 +195,7 @@ tc_status tc_definition_input_dimension(const tc_definition* definition, int32_t
                                         int32_t dimension, const char** text) {
   return give_text(text, "text", [&] {
     const tc::ir::Program& signature = definition_of(definition).signature;
-    check_index(index, signature.parameters.size(), "input");
-    const tc::ir::Parameter& parameter = signature.parameters[index];
+    const tc::ir::Parameter& parameter = at(signature.parameters, index, "input");
     size_t rank = parameter.scalar ? 0 : signature.tensor(parameter.name).sizes.size();
     check_index(dimension, rank, "dimension");
     return tc::runtime::size_text(signature.tensor(parameter.name).sizes[dimension]);
@@ -261,8 +215,8 @@ tc_status tc_infer_sizes(const tc_definition* definition, const DLTensor* const*
     for (const std::string& name : program.outputs)
       for (const tc::ir::Expr& size : program.tensor(name).sizes) {
         if (written == size_count)
-          throw tc::UsageError(tc::concat("size_count is ", size_count, ", but the outputs of ",
-                                          d.name, " have more dimensions; pass a larger array"));
+          throw tc::UsageError("size_count is ", size_count, ", but the outputs of ", d.name,
+                               " have more dimensions; pass a larger array");
         sizes[written++] = *Halide::Internal::as_const_int(size);
       }
   });
@@ -273,10 +227,8 @@ tc_status tc_output_size_expression(const tc_definition* definition, const DLTen
                                     const char** text) {
   return give_text(text, "text", [&] {
     tc::ir::Program program = infer_ranges(definition_of(definition), inputs, input_count);
-    check_index(output, program.outputs.size(), "output");
-    const tc::ir::Tensor& tensor = program.tensor(program.outputs[output]);
-    check_index(dimension, tensor.sizes.size(), "dimension");
-    return tc::runtime::size_text(tensor.sizes[dimension]);
+    const tc::ir::Tensor& tensor = program.tensor(at(program.outputs, output, "output"));
+    return tc::runtime::size_text(at(tensor.sizes, dimension, "dimension"));
   });
 }
 
@@ -350,18 +302,20 @@ tc_status tc_definition_shardings(const tc_definition* definition, tc_placement*
   clear(count);
   return guarded([&] {
     const tc::lang::Definition& d = definition_of(definition);
-    Writer<tc_placement> writer(placements, "placements", capacity, count);
-    auto write = [&](const std::vector<tc::lang::Placement>& list) {
+    required(count, "count");
+    check_array(placements, "placements", capacity, "capacity");
+    std::vector<tc_placement> all;
+    auto add = [&](const std::vector<tc::lang::Placement>& list) {
       for (const tc::lang::Placement& placement : list)
-        writer.write({placement.dimension, collective_name(placement.partial)});
+        all.push_back({placement.dimension, collective_name(placement.partial)});
     };
     std::vector<tc::lang::Sharding> found;
     tc::run_short([&] { found = tc::lang::shardings(d); });
     for (const tc::lang::Sharding& sharding : found) {
-      write(sharding.inputs);
-      write(sharding.outputs);
+      add(sharding.inputs);
+      add(sharding.outputs);
     }
-    writer.finish();
+    give_list(all, placements, capacity, count);
   });
 }
 
@@ -371,15 +325,16 @@ tc_status tc_definition_sized(const tc_definition* definition, const char** text
   return guarded([&] {
     const tc::lang::Definition& d = definition_of(definition);
     required(text, "text");
-    Writer<tc_input_dimension> writer(sizes, "sizes", capacity, count);
+    required(count, "count");
+    check_array(sizes, "sizes", capacity, "capacity");
     tc::lang::SizesAsParameters sized;
     tc::run_short([&] { sized = tc::lang::sizes_as_parameters(d); });
-    for (const tc::lang::SizesAsParameters::Size& size : sized.sizes)
-      writer.write({size.input, size.dimension});
+    std::vector<tc_input_dimension> places;
+    for (const auto& [input, dimension] : sized.sizes) places.push_back({input, dimension});
     thread_local std::string kept;
     kept = std::move(sized.text);
     *text = kept.c_str();
-    writer.finish();
+    give_list(places, sizes, capacity, count);
   });
 }
 

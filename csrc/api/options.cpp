@@ -1,15 +1,9 @@
 // The C interface: mapping options.
-#include <memory>
-
 #include "api/error.h"
 #include "api/handles.h"
 #include "base/arguments.h"
 
-using tc::api::check_array;
-using tc::api::give;
-using tc::api::guarded;
-using tc::api::required;
-using tc::api::value_or_zero;
+using namespace tc::api;
 
 namespace {
 
@@ -47,8 +41,8 @@ tc_status tc_options_set(tc_options* options, const char* name, const int64_t* v
   return guarded([&] {
     check_array(values, "values", count, "count");
     if (count > kMostValues)
-      throw tc::UsageError(
-          tc::concat("count is ", count, "; no option has more than ", kMostValues, " values"));
+      throw tc::UsageError("count is ", count, "; no option has more than ", kMostValues,
+                           " values");
     set(options, name, std::vector<int64_t>(values, values + count));
   });
 }

@@ -1,7 +1,6 @@
 // The C interface: the Plans that tuning may try.
 #include "tune/space.h"
 
-#include <algorithm>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,13 +15,7 @@
 #include "runtime/libraries.h"
 #include "schedule.h"
 
-using tc::api::check_array;
-using tc::api::check_index;
-using tc::api::clear;
-using tc::api::give;
-using tc::api::guarded;
-using tc::api::required;
-using tc::api::value_or_zero;
+using namespace tc::api;
 
 struct tc_space {
   std::shared_ptr<tc::tune::Space> space;
@@ -64,13 +57,6 @@ auto with(tc_space* space, Work work) {
                                              work = std::move(work)] { return work(*shared); });
 }
 
-void write(const std::vector<size_t>& found, int32_t* candidates, int32_t capacity,
-           int32_t* count) {
-  for (size_t k = 0; k < found.size() && k < static_cast<size_t>(std::max(capacity, 0)); ++k)
-    candidates[k] = static_cast<int32_t>(found[k]);
-  *count = static_cast<int32_t>(found.size());
-}
-
 }  // namespace
 
 tc_status tc_space_create(const tc_definition* definition, const tc_options* options,
@@ -90,15 +76,13 @@ tc_status tc_space_create(const tc_definition* definition, const tc_options* opt
     if (problem->options.identity)
       throw tc::UsageError("the preset identity decides the whole Plan: there is nothing to tune");
     problem->machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
-    auto made = std::make_unique<tc_space>();
-    made->space = tc::run_apart("looking for Plans", [problem, start] {
+    return new tc_space{tc::run_apart("looking for Plans", [problem, start] {
       auto space = std::make_shared<Space>(
           planner_of(problem), tc::library_statements(problem->program, problem->layouts),
           problem->options, problem->machine, problem->target.cuda);
       space->add(start);
       return space;
-    });
-    return made.release();
+    })};
   });
 }
 
@@ -116,7 +100,7 @@ tc_status tc_space_starts(tc_space* space, int32_t* candidates, int32_t capacity
   return guarded([&] {
     required(count, "count");
     check_array(candidates, "candidates", capacity, "capacity");
-    write(with(space, [](Space& all) { return all.starts(); }), candidates, capacity, count);
+    give_list(with(space, [](Space& all) { return all.starts(); }), candidates, capacity, count);
   });
 }
 
@@ -149,8 +133,8 @@ tc_status tc_space_neighbours(tc_space* space, int32_t candidate, int32_t* candi
   return guarded([&] {
     required(count, "count");
     check_array(candidates, "candidates", capacity, "capacity");
-    write(with(space, [=](Space& all) { return all.neighbours(checked(all, candidate)); }),
-          candidates, capacity, count);
+    give_list(with(space, [=](Space& all) { return all.neighbours(checked(all, candidate)); }),
+              candidates, capacity, count);
   });
 }
 
@@ -162,7 +146,7 @@ tc_status tc_space_candidate(const tc_space* space, int32_t index, tc_candidate*
     return tc_candidate{found.text.c_str(), can_be ? nullptr : found.reason.c_str(),
                         static_cast<int32_t>(found.structure),
                         can_be ? found.features.data() : nullptr,
-                        can_be ? static_cast<int32_t>(found.features.size()) : 0};
+                        can_be ? count_of(found.features) : 0};
   });
 }
 
@@ -170,7 +154,6 @@ const char* tc_feature_name(int32_t index) {
   return value_or_zero([&]() -> const char* {
     const std::vector<std::string>& names = tc::tune::feature_names();
     if (index >= 0 && static_cast<size_t>(index) >= names.size()) return nullptr;
-    check_index(index, names.size(), "feature");
-    return names[static_cast<size_t>(index)].c_str();
+    return at(names, index, "feature").c_str();
   });
 }

@@ -13,17 +13,9 @@
 #include "lang/lowering/definition.h"
 #include "store/file.h"
 
-using tc::api::check_array;
-using tc::api::check_index;
-using tc::api::give;
-using tc::api::guarded;
-using tc::api::required;
-using tc::api::value_or_zero;
+using namespace tc::api;
 
 namespace {
-
-using tc::api::at;
-using tc::api::check_path;
 
 void add(tc_store& store, tc::store::StoredText text) {
   std::vector<std::string> options;
@@ -47,8 +39,7 @@ tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** sto
     std::string bytes =
         tc::store::read_file(path, may_be_missing ? Missing::Empty : Missing::Error);
     if (bytes.empty() && !may_be_missing)
-      throw tc::CacheError(
-          tc::concat("'", path, "' is empty; tensor_comprehensions.save writes it"));
+      throw tc::CacheError("'", path, "' is empty; tensor_comprehensions.save writes it");
     auto handle = std::make_unique<tc_store>();
     handle->path = path;
     tc::store::Contents contents = tc::store::decode(bytes, path);
@@ -61,14 +52,14 @@ tc_status tc_store_read(const char* path, int32_t may_be_missing, tc_store** sto
 void tc_store_free(tc_store* store) { delete store; }
 
 int32_t tc_store_size(const tc_store* store) {
-  return value_or_zero([&] { return static_cast<int32_t>(required(store, "store").texts.size()); });
+  return value_or_zero([&] { return count_of(required(store, "store").texts); });
 }
 
 tc_status tc_store_text(const tc_store* store, int32_t index, tc_stored_text* text) {
   return give(text, "text", [&] {
     const auto& found = at(required(store, "store").texts, index, "text");
     return tc_stored_text{found.ns.c_str(), found.source.c_str(), found.by_user ? 1 : 0,
-                          static_cast<int32_t>(found.definitions.size())};
+                          count_of(found.definitions)};
   });
 }
 
@@ -92,15 +83,14 @@ tc_status tc_store_parse(const tc_store* store, int32_t index, tc_module** modul
     for (const auto& definition : text.definitions)
       names += (names.empty() ? "" : ", ") + definition.name;
     auto refuse = [&](const std::string& why) {
-      throw tc::CacheError(tc::concat("text ", index + 1, " of ", store->texts.size(), " in '",
-                                      store->path, "', which defines ", names,
-                                      ", is refused by this version: ", why));
+      throw tc::CacheError("text ", index + 1, " of ", store->texts.size(), " in '", store->path,
+                           "', which defines ", names, ", is refused by this version: ", why);
     };
     tc_module* raw = nullptr;
     if (tc_module_parse(text.source.c_str(), &raw) != TC_OK) refuse(tc_error_message());
     std::unique_ptr<tc_module> parsed(raw);
     for (const auto& definition : parsed->definitions)
-      found += (found.empty() ? "" : ", ") + definition->definition->name;
+      found += (found.empty() ? "" : ", ") + definition.definition->name;
     if (found != names) refuse(tc::concat("it defines ", found));
     return parsed.release();
   });
@@ -118,9 +108,8 @@ tc_status tc_store_add(tc_store* store, const char* ns, const char* source, int3
     const tc::lang::Module module =
         tc::run_apart("parsing", [text] { return tc::lang::parse(text); });
     if (static_cast<size_t>(count) != module.definitions.size())
-      throw tc::UsageError(
-          tc::concat("count is ", count, ", but the text has ", module.definitions.size(),
-                     " definitions: each has options and the name of an operator"));
+      throw tc::UsageError("count is ", count, ", but the text has ", module.definitions.size(),
+                           " definitions: each has options and the name of an operator");
     std::vector<tc::MappingOptions> chosen;
     std::vector<std::string> names;
     for (int32_t k = 0; k < count; ++k) {

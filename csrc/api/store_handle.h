@@ -34,12 +34,6 @@ struct tc_store {
 
 namespace tc::api {
 
-template <class List>
-auto& at(List& list, int32_t index, const char* what) {
-  check_index(index, list.size(), what);
-  return list[index];
-}
-
 /// An empty one would be a file without a name in the working directory.
 inline const char* check_path(const char* path) {
   required(path, "path");

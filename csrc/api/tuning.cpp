@@ -15,14 +15,7 @@
 #include "store/file.h"
 #include "store/rename.h"
 
-using tc::api::at;
-using tc::api::check_array;
-using tc::api::check_path;
-using tc::api::clear;
-using tc::api::give;
-using tc::api::guarded;
-using tc::api::required;
-using tc::api::value_or_zero;
+using namespace tc::api;
 
 namespace {
 
@@ -52,8 +45,7 @@ tc::store::TuningKey key_of(const tc_definition* definition, const tc_options* o
 }  // namespace
 
 int32_t tc_store_tuning_count(const tc_store* store) {
-  return value_or_zero(
-      [&] { return static_cast<int32_t>(required(store, "store").tunings.size()); });
+  return value_or_zero([&] { return count_of(required(store, "store").tunings); });
 }
 
 tc_status tc_store_tuning(const tc_store* store, int32_t index, tc_tuning* tuning) {
@@ -67,8 +59,8 @@ tc_status tc_store_tuning(const tc_store* store, int32_t index, tc_tuning* tunin
                      found.key.target.c_str(),
                      found.key.machine.c_str(),
                      found.key.threads,
-                     static_cast<int32_t>(found.plans.size()),
-                     static_cast<int32_t>(found.trials.size()),
+                     count_of(found.plans),
+                     count_of(found.trials),
                      found.measured};
   });
 }
@@ -97,8 +89,8 @@ tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, int32_t 
     const tc::MappingOptions& found = at(own.plans, index, "plan").options;
     const tc::lang::Definition& wanted = *required(definition, "definition").definition;
     if (wanted.key != own.key.definition)
-      throw tc::UsageError(
-          tc::concat("the Plan is for another definition than ", wanted.name, ":\n  ", own.text));
+      throw tc::UsageError("the Plan is for another definition than ", wanted.name, ":\n  ",
+                           own.text);
     return new tc_options(tc::store::rename(found, own.text, wanted.text));
   });
 }
@@ -183,8 +175,8 @@ tc_status tc_store_prune(const char* path, int32_t plans, int32_t trials, int32_
   return guarded([&] {
     check_path(path);
     if (plans < 0 || trials < 0)
-      throw tc::UsageError(tc::concat("plans is ", plans, " and trials ", trials,
-                                      "; what is kept cannot be negative"));
+      throw tc::UsageError("plans is ", plans, " and trials ", trials,
+                           "; what is kept cannot be negative");
     tc::store::Kept kept;
     kept.plans = static_cast<size_t>(plans);
     kept.trials = static_cast<size_t>(trials);
