@@ -28,13 +28,12 @@ std::vector<int32_t> flags(int32_t count, const std::vector<int>& set) {
 }
 
 /// Empty where no wanted input is reached.
-std::string derive(const Definition& forward, const DLTensors& inputs,
-                   const std::vector<int>& given, const std::vector<int>& wanted) {
-  const char* text = nullptr;
-  tensor_comprehensions::check(tc_definition_gradient(
-      forward.get(), inputs.data(), inputs.size(), flags(forward.input_count(), wanted).data(),
-      flags(forward.output_count(), given).data(), &text));
-  return text;
+std::string derive(const Definition& forward, const Tensors& inputs, const std::vector<int>& given,
+                   const std::vector<int>& wanted) {
+  const tensor_comprehensions::detail::Arguments arguments(inputs);
+  return tensor_comprehensions::detail::ask<const char*>(
+      tc_definition_gradient, forward.get(), arguments.data(), arguments.size(),
+      flags(forward.input_count(), wanted).data(), flags(forward.output_count(), given).data());
 }
 
 /// The forward outputs that a derivative reads, by its parameters between those of the inputs and
@@ -97,7 +96,7 @@ Definition Derivative::definition(const std::vector<Given>& inputs) const {
   Definition forward = forward_->definition(given);
   std::vector<Parameter> parameters = forward_->parameters(forward, given);
   std::string text =
-      derive(forward, DLTensors(forward, parameters, given), output_gradients_, input_gradients_);
+      derive(forward, to_tensors(parameters, given), output_gradients_, input_gradients_);
   std::vector<int> reached;
   if (!text.empty()) {
     Definition result = Module(text).definition(0);
@@ -163,8 +162,8 @@ DerivativeShape derivative_shape(const Source& forward, const std::vector<int>& 
   std::vector<Given> given(static_cast<size_t>(inputs));
   for (int32_t k = 0; k < inputs; ++k) parameters.push_back({k, 0, {}});
   for (int32_t number : forward.numbers) parameters.push_back({-1, number, {}});
-  std::string text = derive(definition, DLTensors(definition, parameters, given), output_gradients,
-                            input_gradients);
+  std::string text =
+      derive(definition, to_tensors(parameters, given), output_gradients, input_gradients);
   if (text.empty()) return {};
   Definition derivative = Module(text).definition(0);
   return {read_outputs(definition, derivative, output_gradients.size()),

@@ -25,8 +25,7 @@ CompiledPtr Kernels::find(const std::string& key, const std::function<CompiledPt
     }
   }
   CompiledPtr made = make();
-  int64_t bytes = 0;
-  tensor_comprehensions::check(tc_kernel_number(made->kernel.get(), "bytes", &bytes));
+  const int64_t bytes = made->kernel.number("bytes");
   std::lock_guard<std::mutex> lock(mutex_);
   auto found = by_key_.find(key);
   if (found != by_key_.end()) return found->second->compiled;

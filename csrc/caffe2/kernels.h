@@ -33,7 +33,7 @@ struct Compiled {
   std::vector<Output> outputs;
   std::vector<Parameter> parameters;
   std::vector<DLDataType> parameter_types;
-  std::shared_ptr<tc_kernel> kernel;
+  tensor_comprehensions::Kernel kernel{nullptr};
 };
 
 using CompiledPtr = std::shared_ptr<const Compiled>;

@@ -13,7 +13,6 @@
 namespace tc_caffe2 {
 namespace {
 
-using tensor_comprehensions::check;
 using tensor_comprehensions::ShapeError;
 
 // Kernels that an operator finds without a look at those of the process: batches of a net come in
@@ -124,18 +123,15 @@ CompiledPtr TcOperator::compile() {
                          " outputs but the operator has " + std::to_string(OutputSize()));
   auto result = std::make_shared<Compiled>();
   result->parameters = source_->parameters(definition, inputs);
-  const DLTensors tensors(definition, result->parameters, inputs);
-  const std::vector<Sizes> sizes = infer_sizes(definition, tensors);
+  const Tensors tensors = to_tensors(result->parameters, inputs);
+  const std::vector<Sizes> sizes = definition.infer_sizes(tensors);
   const auto options = scheduling_.options(definition);
-  tc_kernel* kernel = nullptr;
-  check(tc_compile(definition.get(), options ? options->get() : nullptr, "cpu", tensors.data(),
-                   tensors.size(), nullptr, 0, &kernel));
-  result->kernel.reset(kernel, tc_kernel_free);
+  result->kernel =
+      tensor_comprehensions::compile(definition, tensors, options ? &*options : nullptr);
 
   for (size_t i = 0; i < inputs.size(); ++i)
     result->inputs.push_back({Input(static_cast<int>(i)).dtype(), inputs[i].sizes, value(i)});
-  for (int32_t p = 0; p < tensors.size(); ++p)
-    result->parameter_types.push_back(tensors.data()[p]->dtype);
+  for (const auto& tensor : tensors) result->parameter_types.push_back(tensor.dlpack().dtype);
   for (size_t o = 0; o < sizes.size(); ++o) {
     const tc_argument output = definition.output(static_cast<int32_t>(o));
     result->outputs.push_back({to_caffe2(output.dtype), source_->output_sizes(o, sizes[o], inputs),
@@ -161,25 +157,13 @@ void* TcOperator::prepare(int index, const Compiled::Output& output) {
 }
 
 void TcOperator::run_checked(const Compiled& compiled) {
-  std::vector<DLTensor> tensors;
-  std::vector<const DLTensor*> pointers;
-  auto add = [&](const Sizes& sizes, DLDataType type) {
-    DLTensor tensor{};
-    tensor.data = pointers_[tensors.size()];
-    tensor.device = {kDLCPU, 0};
-    tensor.ndim = static_cast<int32_t>(sizes.size());
-    tensor.dtype = type;
-    tensor.shape = const_cast<int64_t*>(sizes.data());
-    tensors.push_back(tensor);
-  };
+  Tensors inputs, outputs;
+  auto pointer = pointers_.begin();
   for (size_t p = 0; p < compiled.parameters.size(); ++p)
-    add(compiled.parameters[p].sizes, compiled.parameter_types[p]);
-  for (size_t o = 0; o < compiled.outputs.size(); ++o)
-    add(compiled.outputs[o].view, compiled.outputs[o].dtype);
-  for (const DLTensor& tensor : tensors) pointers.push_back(&tensor);
-  const auto inputs = static_cast<int32_t>(compiled.parameters.size());
-  check(tc_kernel_run(compiled.kernel.get(), &caffe2_host(), pointers.data(), inputs,
-                      pointers.data() + inputs, static_cast<int32_t>(pointers.size()) - inputs));
+    inputs.emplace_back(*pointer++, compiled.parameter_types[p], compiled.parameters[p].sizes);
+  for (const Compiled::Output& output : compiled.outputs)
+    outputs.emplace_back(*pointer++, output.dtype, output.view);
+  compiled.kernel.run(inputs, outputs, &caffe2_host());
 }
 
 bool TcOperator::overlaps() {
@@ -213,7 +197,7 @@ bool TcOperator::RunOnDevice() {
     if (check_sizes_ || overlaps())
       run_checked(compiled);
     else
-      check(tc_kernel_launch(compiled.kernel.get(), &caffe2_host(), pointers_.data()));
+      compiled.kernel.launch(pointers_, &caffe2_host());
     return true;
   });
 }

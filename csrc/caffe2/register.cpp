@@ -80,7 +80,7 @@ std::vector<TensorShape> infer_shapes(const Arguments& arguments,
   if (!source->deciding_inputs().empty()) return std::vector<TensorShape>(count, unknown());
   const Definition definition = source->definition(inputs);
   const auto parameters = source->parameters(definition, inputs);
-  const auto sizes = infer_sizes(definition, DLTensors(definition, parameters, inputs));
+  const auto sizes = definition.infer_sizes(to_tensors(parameters, inputs));
   std::vector<TensorShape> result;
   for (size_t o = 0; o < sizes.size(); ++o) {
     const auto type = to_caffe2(definition.output(static_cast<int32_t>(o)).dtype);

@@ -53,40 +53,16 @@ std::vector<Parameter> Source::parameters(const Definition& definition,
   return result;
 }
 
-DLTensors::DLTensors(const Definition& definition, const std::vector<Parameter>& parameters,
-                     const std::vector<Given>& inputs) {
-  tensors_.reserve(parameters.size());
+Tensors to_tensors(const std::vector<Parameter>& parameters, const std::vector<Given>& inputs) {
+  Tensors result;
   for (const Parameter& parameter : parameters) {
-    DLTensor tensor{};
-    tensor.device = {kDLCPU, 0};
-    tensor.ndim = static_cast<int32_t>(parameter.sizes.size());
-    tensor.shape = const_cast<int64_t*>(parameter.sizes.data());
-    if (parameter.input >= 0) {
-      const Given& given = inputs[static_cast<size_t>(parameter.input)];
-      tensor.dtype = given.dtype;
-      tensor.data = const_cast<void*>(given.data);
-    } else {
-      tensor.dtype = {kDLInt, 32, 1};
-      tensor.data = const_cast<int32_t*>(&parameter.number);
+    if (parameter.input < 0) {
+      result.emplace_back(&parameter.number, parameter.sizes);
+      continue;
     }
-    tensors_.push_back(tensor);
-    pointers_.push_back(&tensors_.back());
+    const Given& given = inputs[static_cast<size_t>(parameter.input)];
+    result.emplace_back(const_cast<void*>(given.data), given.dtype, parameter.sizes);
   }
-}
-
-std::vector<Sizes> infer_sizes(const Definition& definition, const DLTensors& tensors) {
-  std::vector<Sizes> result;
-  size_t total = 0;
-  for (int32_t o = 0; o < definition.output_count(); ++o) {
-    result.emplace_back(definition.output(o).ndim);
-    total += result.back().size();
-  }
-  Sizes flat(total);
-  tensor_comprehensions::check(tc_infer_sizes(definition.get(), tensors.data(), tensors.size(),
-                                              flat.data(), static_cast<int32_t>(total)));
-  auto next = flat.begin();
-  for (Sizes& sizes : result)
-    for (int64_t& size : sizes) size = *next++;
   return result;
 }
 

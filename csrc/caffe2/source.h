@@ -57,24 +57,10 @@ class Source {
 
 using SourcePtr = std::shared_ptr<const Source>;
 
-/// Tensors as the C interface takes them, for all parameters of a definition.
-class DLTensors {
- public:
-  /// `inputs`, `parameters` and their sizes must live longer.
-  DLTensors(const Definition& definition, const std::vector<Parameter>& parameters,
-            const std::vector<Given>& inputs);
-  DLTensors(const DLTensors&) = delete;
-  DLTensors& operator=(const DLTensors&) = delete;
-  const DLTensor* const* data() const { return pointers_.data(); }
-  int32_t size() const { return static_cast<int32_t>(pointers_.size()); }
+using Tensors = std::vector<tensor_comprehensions::Tensor>;
 
- private:
-  std::vector<DLTensor> tensors_;
-  std::vector<const DLTensor*> pointers_;
-};
-
-/// The sizes of every output as the definition gives them; ShapeError.
-std::vector<Sizes> infer_sizes(const Definition& definition, const DLTensors& tensors);
+/// What a definition takes for its parameters; numbers lie in `parameters`.
+Tensors to_tensors(const std::vector<Parameter>& parameters, const std::vector<Given>& inputs);
 
 /// A text of the user.
 class TextSource : public Source {
