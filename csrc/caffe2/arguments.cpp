@@ -2,7 +2,7 @@
 
 #include <cctype>
 
-#include "tc/tc.hpp"
+#include "caffe2/errors.h"
 
 namespace tc_caffe2 {
 
@@ -24,9 +24,8 @@ std::string Arguments::find(const std::string& name) const {
   for (const std::string& spelling : spellings(name)) {
     if (!helper_.HasArgument(spelling)) continue;
     if (!found.empty())
-      throw tensor_comprehensions::UsageError(TC_USAGE_ERROR,
-                                              "the arguments " + found + " and " + spelling +
-                                                  " are two spellings of one: give it once");
+      usage_error("the arguments ", found, " and ", spelling,
+                  " are two spellings of one: give it once");
     found = spelling;
   }
   return found;

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <utility>
 
+#include "caffe2/errors.h"
+
 namespace tc_caffe2 {
 namespace {
 
 using tensor_comprehensions::Module;
-using tensor_comprehensions::UsageError;
 
 bool is_floating(DLDataType type) { return type.code == kDLFloat || type.code == kDLBfloat; }
 
@@ -17,7 +18,8 @@ int input_of(const std::string& result, const Definition& forward) {
   for (const std::string& name : {result.substr(2), result.substr(2, result.rfind('_') - 2)})
     for (int32_t k = 0; k < forward.input_count(); ++k)
       if (forward.input(k).name == name) return k;
-  throw UsageError(TC_INTERNAL_ERROR, result + " is the gradient of no input");
+  throw tensor_comprehensions::UsageError(TC_INTERNAL_ERROR,
+                                          result + " is the gradient of no input");
 }
 
 std::vector<int32_t> flags(int32_t count, const std::vector<int>& set) {
@@ -75,9 +77,7 @@ Derivative::Derivative(SourcePtr forward, std::vector<int> outputs,
   auto check = [](const std::vector<int>& list, int32_t count, const char* what) {
     for (int k : list)
       if (k < 0 || k >= count)
-        throw UsageError(TC_USAGE_ERROR, std::string(what) + " has " + std::to_string(k) +
-                                             ", but there are only 0 to " +
-                                             std::to_string(count - 1));
+        usage_error(what, " has ", k, ", but there are only 0 to ", count - 1);
   };
   const auto inputs = described.input_count() - static_cast<int32_t>(forward_->numbers.size());
   check(outputs_, described.output_count(), "outputs_used_by_gradient");
@@ -103,10 +103,9 @@ Definition Derivative::definition(const std::vector<Given>& inputs) const {
     reached = reached_inputs(forward, result);
     if (reached == input_gradients_) return result;
   }
-  throw UsageError(TC_USAGE_ERROR,
-                   "the gradients of " + name_list(forward, input_gradients_) +
-                       " were asked for, but the results depend on " + name_list(forward, reached) +
-                       " of them: say by inputs_to_compute_gradients_of which inputs are meant");
+  usage_error("the gradients of ", name_list(forward, input_gradients_),
+              " were asked for, but the results depend on ", name_list(forward, reached),
+              " of them: say by inputs_to_compute_gradients_of which inputs are meant");
 }
 
 std::vector<Parameter> Derivative::parameters(const Definition& definition,
@@ -123,11 +122,8 @@ std::vector<Parameter> Derivative::parameters(const Definition& definition,
   for (int output : read_outputs(forward, definition, output_gradients_.size())) {
     auto place = std::find(outputs_.begin(), outputs_.end(), output);
     if (place == outputs_.end())
-      throw UsageError(TC_USAGE_ERROR, "the derivative needs the values of " +
-                                           std::string(forward.output(output).name) +
-                                           ", which outputs_used_by_gradient leaves out: it is "
-                                           "output " +
-                                           std::to_string(output));
+      usage_error("the derivative needs the values of ", forward.output(output).name,
+                  ", which outputs_used_by_gradient leaves out: it is output ", output);
     add(given.size() + static_cast<size_t>(place - outputs_.begin()), output);
   }
   for (size_t k = 0; k < output_gradients_.size(); ++k)

@@ -12,8 +12,6 @@
 namespace tc_caffe2 {
 namespace {
 
-using tensor_comprehensions::UsageError;
-
 const char* const kLists[] = {"inputs_used_by_gradient", "outputs_used_by_gradient",
                               "output_gradients_used_by_gradient",
                               "inputs_to_compute_gradients_of"};
@@ -26,9 +24,7 @@ struct Lists {
 void check_range(const std::vector<int>& list, const char* name, int count, const char* what) {
   for (int k : list)
     if (k < 0 || k >= count)
-      throw UsageError(TC_USAGE_ERROR, std::string(name) + " has " + std::to_string(k) +
-                                           ", but the operator has " + std::to_string(count) + " " +
-                                           what);
+      usage_error(name, " has ", k, ", but the operator has ", count, " ", what);
 }
 
 class GradientMaker final : public caffe2::GradientMakerBase {
@@ -46,9 +42,9 @@ class GradientMaker final : public caffe2::GradientMakerBase {
   std::vector<caffe2::OperatorDef> make() {
     const Arguments arguments(Def());
     if (is_backward(arguments))
-      throw UsageError(TC_USAGE_ERROR,
-                       "a derivative has no gradient operator itself; write the second derivative "
-                       "as a text of its own");
+      usage_error(
+          "a derivative has no gradient operator itself; write the second derivative "
+          "as a text of its own");
     const bool by_text = arguments.has("tcGradDef");
     const Lists lists = by_text ? given_lists(arguments) : derived_lists(arguments);
     if (lists.input_gradients.empty()) return {};
@@ -76,13 +72,11 @@ class GradientMaker final : public caffe2::GradientMakerBase {
   Lists given_lists(const Arguments& arguments) {
     for (const char* list : {kLists[2], kLists[3]})
       if (!arguments.has(list))
-        throw UsageError(TC_USAGE_ERROR,
-                         arguments.spelled("tcGradDef") + " is given, but not the argument " +
-                             list +
-                             ": its inputs are those of inputs_used_by_gradient, then "
-                             "outputs_used_by_gradient, then output_gradients_used_by_gradient, "
-                             "its outputs inputs_to_compute_gradients_of; without a text the "
-                             "derivative is found, and no list is needed");
+        usage_error(arguments.spelled("tcGradDef"), " is given, but not the argument ", list,
+                    ": its inputs are those of inputs_used_by_gradient, then "
+                    "outputs_used_by_gradient, then output_gradients_used_by_gradient, "
+                    "its outputs inputs_to_compute_gradients_of; without a text the "
+                    "derivative is found, and no list is needed");
     Lists lists{arguments.integers(kLists[0]), arguments.integers(kLists[1]),
                 arguments.integers(kLists[2]), arguments.integers(kLists[3])};
     check_range(lists.inputs, kLists[0], Def().input_size(), "inputs");
@@ -95,11 +89,7 @@ class GradientMaker final : public caffe2::GradientMakerBase {
   Lists derived_lists(const Arguments& arguments) {
     const SourcePtr forward = make_forward_source(arguments);
     const Definition definition = forward->definition({});
-    if (definition.output_count() != Def().output_size())
-      throw tensor_comprehensions::ShapeError(
-          TC_SHAPE_ERROR,
-          definition.name() + " gives " + std::to_string(definition.output_count()) +
-              " outputs but the operator has " + std::to_string(Def().output_size()));
+    check_output_count(definition, Def().output_size());
     Lists lists;
     lists.inputs.resize(static_cast<size_t>(Def().input_size()));
     std::iota(lists.inputs.begin(), lists.inputs.end(), 0);

@@ -6,14 +6,13 @@
 #include <mutex>
 #include <tuple>
 
+#include "caffe2/errors.h"
 #include "caffe2/types.h"
 
 namespace tc_caffe2 {
 namespace {
 
 using tensor_comprehensions::Module;
-using tensor_comprehensions::ShapeError;
-using tensor_comprehensions::UsageError;
 
 std::string replace_word(std::string text, const std::string& word, const std::string& by) {
   auto in_word = [&](size_t at) {
@@ -128,9 +127,7 @@ class GroupedSource : public LibrarySource {
   Sizes divided(const Sizes& sizes, size_t dimension, const char* what) const {
     if (sizes.size() <= dimension) return sizes;  // the definition says what is wrong
     if (sizes[dimension] % groups_ != 0)
-      throw ShapeError(TC_SHAPE_ERROR,
-                       std::to_string(sizes[dimension]) + " " + what +
-                           " cannot be divided into group=" + std::to_string(groups_));
+      shape_error(sizes[dimension], " ", what, " cannot be divided into group=", groups_);
     Sizes result = sizes;
     result[dimension] /= groups_;
     result.insert(result.begin() + static_cast<int64_t>(dimension), groups_);
@@ -149,13 +146,11 @@ std::vector<int32_t> window_numbers(const Arguments& arguments, const std::strin
   for (const char* side : sides) {
     std::string own = name + side;
     if (both && arguments.has(own))
-      throw UsageError(TC_USAGE_ERROR,
-                       "the arguments " + name + " and " + own + " say the same: give one of them");
+      usage_error("the arguments ", name, " and ", own, " say the same: give one of them");
     int64_t value = arguments.integer(both ? name : own, least);
     if (value < least || value > INT32_MAX)
-      throw UsageError(TC_USAGE_ERROR, "the argument " + (both ? name : own) + " is " +
-                                           std::to_string(value) + ", but has to be at least " +
-                                           std::to_string(least));
+      usage_error("the argument ", both ? name : own, " is ", value, ", but has to be at least ",
+                  least);
     result.push_back(static_cast<int32_t>(value));
   }
   return result;
@@ -165,16 +160,14 @@ std::vector<int32_t> window_numbers(const Arguments& arguments, const std::strin
 void refuse_other_windows(const Arguments& arguments) {
   for (const char* list : {"strides", "pads", "dilations", "kernels"})
     if (arguments.has(list))
-      throw UsageError(TC_USAGE_ERROR, "the argument " + std::string(list) +
-                                           " is a list of any rank; images have two dimensions "
-                                           "here: give stride_h, stride_w, pad_t, pad_l, pad_b, "
-                                           "pad_r, dilation_h and dilation_w");
+      usage_error("the argument ", list,
+                  " is a list of any rank; images have two dimensions here: give stride_h, "
+                  "stride_w, pad_t, pad_l, pad_b, pad_r, dilation_h and dilation_w");
   if (arguments.has("order") && arguments.text("order") != "NCHW")
-    throw UsageError(TC_USAGE_ERROR, "the argument order is " + arguments.text("order") +
-                                         ", but images are expected as NCHW");
+    usage_error("the argument order is ", arguments.text("order"),
+                ", but images are expected as NCHW");
   if (arguments.integer("legacy_pad", 0) != 0)
-    throw UsageError(TC_USAGE_ERROR,
-                     "the argument legacy_pad is not supported: give pad_t, pad_l, pad_b, pad_r");
+    usage_error("the argument legacy_pad is not supported: give pad_t, pad_l, pad_b, pad_r");
 }
 
 SourcePtr convolution(const LibraryOperator& self, const Arguments& arguments) {
@@ -182,11 +175,8 @@ SourcePtr convolution(const LibraryOperator& self, const Arguments& arguments) {
   const bool in_groups = std::string(self.type) == "TcGroupConvolutionOp";
   const int64_t groups = arguments.integer("group", 1);
   if (!in_groups && groups != 1)
-    throw UsageError(TC_USAGE_ERROR, "the argument group is " + std::to_string(groups) +
-                                         ": TcGroupConvolutionOp has groups");
-  if (groups < 1)
-    throw UsageError(TC_USAGE_ERROR, "the argument group is " + std::to_string(groups) +
-                                         ", but has to be at least 1");
+    usage_error("the argument group is ", groups, ": TcGroupConvolutionOp has groups");
+  if (groups < 1) usage_error("the argument group is ", groups, ", but has to be at least 1");
   std::shared_ptr<LibrarySource> source;
   if (arguments.has("group") && in_groups)
     source = std::make_shared<GroupedSource>(self.file, self.definition, groups);

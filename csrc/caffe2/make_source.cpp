@@ -1,17 +1,15 @@
 #include "caffe2/make_source.h"
 
 #include "caffe2/derivative.h"
+#include "caffe2/errors.h"
 #include "caffe2/library.h"
 
 namespace tc_caffe2 {
 namespace {
 
-using tensor_comprehensions::UsageError;
-
 SourcePtr text_source(const Arguments& arguments, const char* definition, const char* name) {
   if (!arguments.has(definition))
-    throw UsageError(TC_USAGE_ERROR, std::string("the argument ") + definition +
-                                         " is missing: the text of the operator");
+    usage_error("the argument ", definition, " is missing: the text of the operator");
   return std::make_shared<TextSource>(arguments.text(definition), arguments.text(name),
                                       arguments.spelled(definition), arguments.spelled(name));
 }

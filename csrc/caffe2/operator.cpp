@@ -13,8 +13,6 @@
 namespace tc_caffe2 {
 namespace {
 
-using tensor_comprehensions::ShapeError;
-
 // Kernels that an operator finds without a look at those of the process: batches of a net come in
 // few sizes, of which the last of an epoch is one.
 constexpr size_t kAtHand = 8;
@@ -98,8 +96,7 @@ const Compiled& TcOperator::find() {
   for (int i = 0; i < InputSize(); ++i) {
     const caffe2::Tensor& input = Input(i);
     if (!input.dtype_initialized())
-      throw ShapeError(TC_SHAPE_ERROR, "input " + std::to_string(i) +
-                                           " has no element type: nothing was written to it");
+      shape_error("input ", i, " has no element type: nothing was written to it");
     key += c10::str("\n", input.dtype().name(), input.sizes(), value(static_cast<size_t>(i)));
   }
   known_.push_front(Kernels::all().find(key, [&] { return compile(); }));
@@ -117,10 +114,7 @@ CompiledPtr TcOperator::compile() {
     given.data = input.raw_data();
   }
   const Definition definition = source_->definition(inputs);
-  if (OutputSize() != definition.output_count())
-    throw ShapeError(TC_SHAPE_ERROR,
-                     definition.name() + " gives " + std::to_string(definition.output_count()) +
-                         " outputs but the operator has " + std::to_string(OutputSize()));
+  check_output_count(definition, OutputSize());
   auto result = std::make_shared<Compiled>();
   result->parameters = source_->parameters(definition, inputs);
   const Tensors tensors = to_tensors(result->parameters, inputs);
@@ -147,11 +141,10 @@ void* TcOperator::prepare(int index, const Compiled::Output& output) {
                       blob->Get<caffe2::Tensor>().dtype() == output.type &&
                       blob->Get<caffe2::Tensor>().sizes() == at::IntArrayRef(output.sizes);
     if (!fits)
-      throw ShapeError(TC_SHAPE_ERROR,
-                       "output " + std::to_string(index) +
-                           " is added to, so that it has to hold values: a tensor of sizes " +
-                           c10::str(at::IntArrayRef(output.sizes)) + " and type " +
-                           std::string(output.type.name()) + "; fill it before the net runs");
+      shape_error("output ", index,
+                  " is added to, so that it has to hold values: a tensor of sizes ",
+                  at::IntArrayRef(output.sizes), " and type ", output.type.name(),
+                  "; fill it before the net runs");
   }
   return Output(index, output.sizes, at::dtype(output.type))->raw_mutable_data(output.type);
 }

@@ -3,30 +3,29 @@
 #include <algorithm>
 #include <cctype>
 
+#include "caffe2/errors.h"
+
 namespace tc_caffe2 {
 namespace {
 
 using tensor_comprehensions::CacheError;
 using tensor_comprehensions::Error;
 using tensor_comprehensions::Options;
-using tensor_comprehensions::UsageError;
 
 Options parse(const std::string& text, const std::string& argument) {
   auto is_text = [](char c) { return std::isprint(static_cast<unsigned char>(c)) || c == '\n'; };
   if (!std::all_of(text.begin(), text.end(), is_text))
-    throw UsageError(TC_USAGE_ERROR,
-                     argument + " holds " + std::to_string(text.size()) +
-                         " bytes that are no text, as serialised CUDA options of 2018: these say "
-                         "nothing about a CPU. Give str(tc.MappingOptions(...)), a preset's name, "
-                         "or leave it out");
+    usage_error(argument, " holds ", text.size(),
+                " bytes that are no text, as serialised CUDA options of 2018: these say "
+                "nothing about a CPU. Give str(tc.MappingOptions(...)), a preset's name, "
+                "or leave it out");
   auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   try {
     if (std::all_of(text.begin(), text.end(), in_name)) return Options(text);
     return Options::parse(text);
   } catch (const Error& error) {
-    throw UsageError(TC_USAGE_ERROR, argument + ": " + error.what() +
-                                         "\nexpected is str(tc.MappingOptions(...)) or a preset's "
-                                         "name");
+    usage_error(argument, ": ", error.what(),
+                "\nexpected is str(tc.MappingOptions(...)) or a preset's name");
   }
 }
 

@@ -4,11 +4,12 @@
 #include <functional>
 #include <numeric>
 
+#include "caffe2/errors.h"
+
 namespace tc_caffe2 {
 namespace {
 
 using tensor_comprehensions::Module;
-using tensor_comprehensions::UsageError;
 
 int64_t count(const Sizes& sizes) {
   return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies<int64_t>());
@@ -25,10 +26,8 @@ Definition find(const std::string& text, const std::string& name, const std::str
   Module module(text);
   if (!name.empty()) return module[name];
   if (module.size() == 1) return module.definition(0);
-  throw UsageError(TC_USAGE_ERROR, argument + " has " + std::to_string(module.size()) +
-                                       " definitions (" + names(module) +
-                                       "): say by the argument " + name_argument +
-                                       " which one is meant");
+  usage_error(argument, " has ", module.size(), " definitions (", names(module),
+              "): say by the argument ", name_argument, " which one is meant");
 }
 
 }  // namespace
@@ -37,10 +36,8 @@ std::vector<Parameter> Source::parameters(const Definition& definition,
                                           const std::vector<Given>& inputs) const {
   size_t expected = static_cast<size_t>(definition.input_count()) - numbers.size();
   if (inputs.size() != expected)
-    throw tensor_comprehensions::ShapeError(
-        TC_SHAPE_ERROR, definition.name() + " expected " + std::to_string(expected) +
-                            (expected == 1 ? " input" : " inputs") + " but found " +
-                            std::to_string(inputs.size()));
+    shape_error(definition.name(), " expected ", expected, expected == 1 ? " input" : " inputs",
+                " but found ", inputs.size());
   std::vector<Parameter> result;
   for (size_t i = 0; i < inputs.size(); ++i) {
     Parameter parameter{static_cast<int32_t>(i), 0, input_view(i, inputs[i].sizes)};
@@ -64,6 +61,12 @@ Tensors to_tensors(const std::vector<Parameter>& parameters, const std::vector<G
     result.emplace_back(const_cast<void*>(given.data), given.dtype, parameter.sizes);
   }
   return result;
+}
+
+void check_output_count(const Definition& definition, int count) {
+  if (definition.output_count() != count)
+    shape_error(definition.name(), " gives ", definition.output_count(),
+                " outputs but the operator has ", count);
 }
 
 TextSource::TextSource(const std::string& text, const std::string& name,

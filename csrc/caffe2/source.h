@@ -62,6 +62,9 @@ using Tensors = std::vector<tensor_comprehensions::Tensor>;
 /// What a definition takes for its parameters; numbers lie in `parameters`.
 Tensors to_tensors(const std::vector<Parameter>& parameters, const std::vector<Given>& inputs);
 
+/// ShapeError where an operator has another number of outputs than its definition.
+void check_output_count(const Definition& definition, int count);
+
 /// A text of the user.
 class TextSource : public Source {
  public:

@@ -1,5 +1,7 @@
 #include "caffe2/types.h"
 
+#include "caffe2/errors.h"
+
 namespace tc_caffe2 {
 namespace {
 
@@ -38,17 +40,15 @@ const Type* find(DLDataType type) {
 DLDataType to_dlpack(caffe2::TypeMeta type, const std::string& what) {
   for (const Type& each : types())
     if (each.caffe2 == type) return each.dlpack;
-  throw tensor_comprehensions::UsageError(
-      TC_USAGE_ERROR, what + ": tensors of " + std::string(type.name()) +
-                          " have no place in a text; expected bool, float16, bfloat16, float, "
-                          "double, uint8, uint16 or int8 to int64");
+  usage_error(what, ": tensors of ", type.name(),
+              " have no place in a text; expected bool, float16, bfloat16, float, "
+              "double, uint8, uint16 or int8 to int64");
 }
 
 caffe2::TypeMeta to_caffe2(DLDataType type) {
   if (const Type* found = find(type)) return found->caffe2;
-  throw tensor_comprehensions::UsageError(
-      TC_USAGE_ERROR, "a result of type uint" + std::to_string(type.bits) +
-                          " is none that Caffe2 has: cast it in the text, as by int64(...)");
+  usage_error("a result of type uint", int{type.bits},
+              " is none that Caffe2 has: cast it in the text, as by int64(...)");
 }
 
 std::string to_word(DLDataType type) {
