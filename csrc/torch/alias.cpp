@@ -36,12 +36,10 @@ class Forward : public c10::OperatorKernel {
     for (size_t k = 0; good && k < arguments.size(); ++k)
       good = fits(torch::jit::peek(*stack, k, arguments.size()), arguments[k]);
     if (!good)
-      raise(TC_USAGE_ERROR, handle.operator_name().name +
-                                " is another definition than when this call was compiled, with "
-                                "other parameters: " +
-                                c10::toString(handle.schema()) +
-                                "; compile the caller again, or define the former text under "
-                                "another namespace");
+      raise(TC_USAGE_ERROR, handle.operator_name().name,
+            " is another definition than when this call was compiled, with other parameters: ",
+            handle.schema(),
+            "; compile the caller again, or define the former text under another namespace");
     target_.callBoxed(stack);
   }
 

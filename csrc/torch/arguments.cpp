@@ -41,11 +41,10 @@ size_t bytes_reached(const at::Tensor& tensor) {
 
 [[noreturn]] C10_NOINLINE void raise_missing_memory(const char* role, const ArgumentInfo& info,
                                                     size_t needed, size_t held) {
-  raise(TC_SHAPE_ERROR,
-        c10::str(role, " ", info.name, ": its elements need ", needed,
-                 " bytes of memory but its storage holds ", held,
-                 "; it was freed or made smaller, as by untyped_storage().resize_(): fill it again "
-                 "before the call"));
+  raise(TC_SHAPE_ERROR, role, " ", info.name, ": its elements need ", needed,
+        " bytes of memory but its storage holds ", held,
+        "; it was freed or made smaller, as by untyped_storage().resize_(): fill it again "
+        "before the call");
 }
 
 /// The memory that a tensor's elements lie in, as [first byte, byte after the last).
@@ -65,7 +64,7 @@ std::pair<intptr_t, intptr_t> memory_span(const at::Tensor& tensor) {
 at::ScalarType to_scalar_type(DLDataType dtype) {
   for (const auto& [type, other] : types)
     if (other.code == dtype.code && other.bits == dtype.bits) return type;
-  raise(TC_INTERNAL_ERROR, c10::str("PyTorch has no type of DLPack code ", int{dtype.code}));
+  raise(TC_INTERNAL_ERROR, "PyTorch has no type of DLPack code ", int{dtype.code});
 }
 
 ModulePtr parse_module(const std::string& text) {
@@ -126,8 +125,8 @@ void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* stor
     default: return store(scalar.to<double>());
   }
 } catch (const std::exception&) {  // at::Scalar found that the number does not fit
-  raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected a number that fits " +
-                            c10::toString(info.dtype) + " but got " + c10::str(value));
+  raise(TC_SHAPE_ERROR, "argument ", info.name, ": expected a number that fits ",
+        c10::toString(info.dtype), " but got ", value);
 }
 
 DLTensor to_dltensor(const at::Tensor& tensor) {
@@ -183,18 +182,17 @@ InputsWithoutData::InputsWithoutData(const Definition& definition, std::vector<i
 }
 
 void check_tensor(const char* role, const ArgumentInfo& info, const at::Tensor& tensor) {
-  std::string what = std::string(role) + " " + info.name;
-  if (!tensor.defined()) raise(TC_SHAPE_ERROR, what + ": expected a tensor but got None");
+  if (!tensor.defined())
+    raise(TC_SHAPE_ERROR, role, " ", info.name, ": expected a tensor but got None");
   if (tensor.layout() != at::kStrided)
-    raise(TC_SHAPE_ERROR, what + ": expected a strided tensor but got layout " +
-                              layout_name(tensor.layout()) + "; call to_dense() on it");
+    raise(TC_SHAPE_ERROR, role, " ", info.name, ": expected a strided tensor but got layout ",
+          layout_name(tensor.layout()), "; call to_dense() on it");
   if (!tensor.is_cpu() && !tensor.is_cuda())
-    raise(TC_SHAPE_ERROR, what + ": expected a tensor on the CPU or a CUDA device but got " +
-                              c10::str(tensor.device()));
+    raise(TC_SHAPE_ERROR, role, " ", info.name,
+          ": expected a tensor on the CPU or a CUDA device but got ", tensor.device());
   if (tensor.is_neg())  // left only where the dispatcher was passed by
-    raise(TC_SHAPE_ERROR, what +
-                              ": expected plain memory but got a view that negates lazily; "
-                              "pass a clone() of it");
+    raise(TC_SHAPE_ERROR, role, " ", info.name,
+          ": expected plain memory but got a view that negates lazily; pass a clone() of it");
 }
 
 void check_memory(const char* role, const ArgumentInfo& info, const at::Tensor& tensor) {

@@ -215,17 +215,15 @@ class PairedRule : public DerivativeRule {
       next += floating || of_every_input;
     }
     if (static_cast<size_t>(next) != backward_->outputs.size())
-      raise(TC_USAGE_ERROR,
-            c10::str(backward_->name, " returned ", backward_->outputs.size(), " gradients, but ",
-                     next, " of the ", forward_->inputs.size(),
-                     " inputs are floating-point tensors; return one for each of those, in order"));
+      raise(TC_USAGE_ERROR, backward_->name, " returned ", backward_->outputs.size(),
+            " gradients, but ", next, " of the ", forward_->inputs.size(),
+            " inputs are floating-point tensors; return one for each of those, in order");
     return call;
   }
 
   std::optional<TangentCall> tangent(const Flags&, const torch::jit::Stack&) override {
-    raise(TC_USAGE_ERROR, forward_->name + " with the backward " + backward_->name +
-                              " has no forward-mode derivative: make_autograd without a backward "
-                              "derives one");
+    raise(TC_USAGE_ERROR, forward_->name, " with the backward ", backward_->name,
+          " has no forward-mode derivative: make_autograd without a backward derives one");
   }
 
   std::optional<c10::OperatorHandle> keeping(const torch::jit::Stack&) override {

@@ -1,6 +1,8 @@
 // How errors of the core leave this library.
 #pragma once
 
+#include <c10/util/StringUtil.h>
+
 #include <stdexcept>
 #include <string>
 
@@ -30,6 +32,11 @@ Result ask(Function function, const Arguments&... arguments) {
 extern bool (*interrupted)();
 /// How errors leave; set once by the Python binding.
 extern void (*raise_error)(const CoreError& error);
-[[noreturn]] void raise(tc_status status, const std::string& message);
+[[noreturn]] void raise_message(tc_status status, const std::string& message);
+/// An error whose message is put together of parts.
+template <class... Parts>
+[[noreturn]] void raise(tc_status status, const Parts&... parts) {
+  raise_message(status, c10::str(parts...));
+}
 
 }  // namespace tc_torch

@@ -124,7 +124,7 @@ void (*raise_error)(const CoreError& error) = [](const CoreError& error) { throw
 
 bool (*interrupted)() = [] { return false; };
 
-void raise(tc_status status, const std::string& message) {
+void raise_message(tc_status status, const std::string& message) {
   raise_error(CoreError(status, message, 0, 0));
   throw std::logic_error("raise_error returned");
 }
@@ -275,10 +275,9 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
       if (mine) break;
       if (entry->second == std::this_thread::get_id()) {
         lock.unlock();
-        raise(TC_USAGE_ERROR, "the options factory of " + definition_->name + " calls " +
-                                  definition_->name +
-                                  " on the inputs that it chooses options "
-                                  "for; use tc.compile with options there");
+        raise(TC_USAGE_ERROR, "the options factory of ", definition_->name, " calls ",
+              definition_->name,
+              " on the inputs that it chooses options for; use tc.compile with options there");
       }
       pending_changed_.wait_for(lock, std::chrono::milliseconds(50));
       lock.unlock();
@@ -445,10 +444,9 @@ std::vector<at::Tensor> Operator::call(at::ArrayRef<c10::IValue> arguments) {
     if (!info.accumulates) continue;
     const at::Tensor& start = arguments[initial++].toTensor();
     if (start.sizes() != at::IntArrayRef(sizes) || start.scalar_type() != info.dtype)
-      raise(TC_SHAPE_ERROR, "output " + info.name + ": expected initial contents of sizes " +
-                                c10::str(at::IntArrayRef(sizes)) + " and dtype " +
-                                c10::toString(info.dtype) + " but got " + c10::str(start.sizes()) +
-                                " and " + c10::toString(start.scalar_type()));
+      raise(TC_SHAPE_ERROR, "output ", info.name, ": expected initial contents of sizes ",
+            at::IntArrayRef(sizes), " and dtype ", c10::toString(info.dtype), " but got ",
+            start.sizes(), " and ", c10::toString(start.scalar_type()));
     check_memory("output", info, start);
     outputs.back().copy_(start);
   }

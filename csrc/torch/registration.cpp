@@ -22,11 +22,10 @@ struct MissingDerivative : torch::autograd::Node {
   explicit MissingDerivative(std::string operator_name) : name_(std::move(operator_name)) {}
   torch::autograd::variable_list apply(torch::autograd::variable_list&&) override {
     std::string name = name_.substr(name_.rfind(':') + 1);
-    raise(TC_USAGE_ERROR,
-          "the operator " + name_ + " has no derivative: call it through " + name +
-              " = tensor_comprehensions.make_autograd(T." + name +
-              "), which derives one, or takes a backward of yours as its second argument; or call "
-              "it under torch.no_grad()");
+    raise(TC_USAGE_ERROR, "the operator ", name_, " has no derivative: call it through ", name,
+          " = tensor_comprehensions.make_autograd(T.", name,
+          "), which derives one, or takes a backward of yours as its second argument; or call "
+          "it under torch.no_grad()");
   }
   std::string name() const override { return "MissingDerivative"; }
   std::string name_;
@@ -104,9 +103,9 @@ auto make_autograd_kernel(std::string name) {
       const at::Tensor& tensor = value.toTensor();
       if (at::GradMode::is_enabled() && tensor.requires_grad()) differentiable.push_back(tensor);
       if (tensor._fw_grad(/*level=*/0).defined())
-        raise(TC_USAGE_ERROR, "the operator " + name +
-                                  " has no forward-mode derivative: call it through "
-                                  "tensor_comprehensions.make_autograd, which derives one");
+        raise(TC_USAGE_ERROR, "the operator ", name,
+              " has no forward-mode derivative: call it through "
+              "tensor_comprehensions.make_autograd, which derives one");
     }
     {
       at::AutoDispatchBelowADInplaceOrView below;
@@ -133,19 +132,15 @@ auto make_out_autograd_kernel(std::string name) {
     for (size_t i = 0; i < values.size(); ++i) {
       if (!values[i].isTensor()) continue;
       if (values[i].toTensor()._fw_grad(/*level=*/0).defined())
-        raise(TC_USAGE_ERROR, name +
-                                  " into given outputs has no forward-mode derivative, but "
-                                  "argument " +
-                                  arguments[i].name() +
-                                  " carries a tangent; call it without outputs, through "
-                                  "tensor_comprehensions.make_autograd");
+        raise(TC_USAGE_ERROR, name,
+              " into given outputs has no forward-mode derivative, but argument ",
+              arguments[i].name(),
+              " carries a tangent; call it without outputs, through "
+              "tensor_comprehensions.make_autograd");
       if (at::GradMode::is_enabled() && values[i].toTensor().requires_grad())
-        raise(TC_USAGE_ERROR, name +
-                                  " into given outputs has no "
-                                  "derivative, but argument " +
-                                  arguments[i].name() +
-                                  " requires gradients; call it under torch.no_grad(), or without "
-                                  "outputs");
+        raise(TC_USAGE_ERROR, name, " into given outputs has no derivative, but argument ",
+              arguments[i].name(),
+              " requires gradients; call it under torch.no_grad(), or without outputs");
     }
     handle.redispatchBoxed(keys & c10::after_autograd_keyset, stack);
   };
@@ -162,9 +157,9 @@ void note_written(const c10::OperatorHandle& handle, c10::DispatchKeySet keys,
     written.push_back(values[i].toTensor());
     // What PyTorch says when the change is counted, which is too late.
     if (written.back().is_inference() && !c10::InferenceMode::is_enabled())
-      raise(TC_USAGE_ERROR, "output " + arguments[i].name() +
-                                " was made in inference mode, outside of which such tensors are "
-                                "not written; call under torch.inference_mode(), or pass a clone");
+      raise(TC_USAGE_ERROR, "output ", arguments[i].name(),
+            " was made in inference mode, outside of which such tensors are "
+            "not written; call under torch.inference_mode(), or pass a clone");
   }
   {
     at::AutoDispatchBelowADInplaceOrView below;

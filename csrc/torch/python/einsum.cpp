@@ -22,7 +22,7 @@ class Einsum {
          const std::vector<std::pair<std::string, at::Tensor>>& tables)
       : operands_(operands.size()) {
     if (size_t at = equation.find('\0'); at != std::string::npos)
-      raise(TC_USAGE_ERROR, "a NUL character in the equation, at " + std::to_string(at));
+      raise(TC_USAGE_ERROR, "a NUL character in the equation, at ", at);
     Tensors values;
     std::vector<const char*> names;
     for (const auto& [sizes, dtype] : operands) {

@@ -23,16 +23,14 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
   std::vector<c10::IValue> result;
   result.reserve(values.size());
   if (values.size() != definition.inputs.size())
-    raise(TC_SHAPE_ERROR, definition.name + " expected " +
-                              std::to_string(definition.inputs.size()) +
-                              (definition.inputs.size() == 1 ? " input" : " inputs") +
-                              " but found " + std::to_string(values.size()));
+    raise(TC_SHAPE_ERROR, definition.name, " expected ", definition.inputs.size(),
+          definition.inputs.size() == 1 ? " input" : " inputs", " but found ", values.size());
   for (size_t i = 0; i < values.size(); ++i) {
     const ArgumentInfo& info = definition.inputs[i];
     py::object value = values[i];
     auto wrong = [&](const char* expected) {
-      raise(TC_SHAPE_ERROR, "argument " + info.name + ": expected " + expected + " but got " +
-                                py::str(py::type::of(value).attr("__name__")).cast<std::string>());
+      raise(TC_SHAPE_ERROR, "argument ", info.name, ": expected ", expected, " but got ",
+            py::str(py::type::of(value).attr("__name__")).cast<std::string>());
     };
     bool is_tensor = THPVariable_Check(value.ptr());
     py::detail::make_caster<bool> flag;
@@ -83,7 +81,7 @@ int64_t PythonKernel::number(const std::string& what) const {
 
 const char* c_text(const std::string& text) {
   if (text.find('\0') != std::string::npos)
-    raise(TC_USAGE_ERROR, "a NUL character in \"" + std::string(text.c_str()) + "\"");
+    raise(TC_USAGE_ERROR, "a NUL character in \"", text.c_str(), "\"");
   return text.c_str();
 }
 
