@@ -54,12 +54,10 @@ void KernelLimit::remove(Operator& op) {
 }
 
 void KernelLimit::set(int64_t kernels, int64_t bytes) {
-  {
-    std::lock_guard<std::mutex> lock(mutex_);
-    if (kernels >= 0) most_kernels_ = kernels;
-    if (bytes >= 0) most_bytes_ = bytes;
-  }
-  trim();
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (kernels >= 0) most_kernels_ = kernels;
+  if (bytes >= 0) most_bytes_ = bytes;
+  drop_until(most_kernels_, most_bytes_);
 }
 
 KernelLimit::Info KernelLimit::info() {

@@ -8,14 +8,15 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/ScopeExit.h>
+#include <sys/mman.h>
 
 #include <chrono>
+#include <cstdint>
 #include <cstring>
 #include <new>
 #include <utility>
 
 #include "torch/after_fork.h"
-#include "torch/huge_pages.h"
 #include "torch/kernel_limit.h"
 
 namespace tc_torch {
@@ -25,6 +26,19 @@ c10::Device to_device(DLDevice device) {
   return device.device_type == kDLCUDA
              ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device.device_id))
              : c10::Device(c10::DeviceType::CPU);
+}
+
+/// Asks the system to back fresh memory with pages of 2 MiB where it holds whole ones: a kernel
+/// that writes every element once would otherwise spend most of its time in page faults (48 MB: 27
+/// ms against 4 ms). Memory below 4 MiB is left alone.
+void advise_huge_pages(void* memory, size_t bytes) {
+  constexpr uintptr_t kHugePage = 2 << 20;
+  if (bytes < 2 * kHugePage) return;
+  uintptr_t begin = reinterpret_cast<uintptr_t>(memory), end = begin + bytes;
+  begin = (begin + kHugePage - 1) / kHugePage * kHugePage;
+  end = end / kHugePage * kHugePage;
+  // Advice only: where the system knows no huge pages the kernel runs as well, more slowly.
+  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
 void parallel_for(void*, int64_t count, void (*task)(void*, int64_t, int64_t), void* data) {

@@ -131,8 +131,7 @@ OTHERS = {
     "store/file.cpp": {"kMostLinks"},
     "store/store.cpp": {"kVersion", "kTrailer"},
     "store/tuning.h": {"kMostPlans", "kMostTrials"},
-    "torch/huge_pages.cpp": {"kHugePage"},
-    "torch/operator.cpp": {"kInline"},
+    "torch/operator.cpp": {"kHugePage", "kInline"},
 }
 CONSTANTS = re.compile(
     r"^ *(?:static )?constexpr (?!char\b|const char\b)[^=;]*?\bk[A-Z][^;]*;", re.M
