@@ -144,12 +144,20 @@ Tensors::Tensors(at::ArrayRef<at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) add(to_dltensor(tensor));
 }
 
+std::vector<int64_t> infer_result_sizes(const Definition& definition, const Tensors& inputs) {
+  size_t rank = 0;
+  for (const ArgumentInfo& output : definition.outputs) rank += output.rank;
+  std::vector<int64_t> sizes(rank);
+  check(tc_infer_sizes(definition.get(), inputs.data(), inputs.count(), sizes.data(),
+                       static_cast<int32_t>(rank)));
+  return sizes;
+}
+
 CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IValue> inputs)
     : values_(inputs.size()) {
   for (size_t i = 0; i < inputs.size(); ++i) {
-    bool scalar = i < definition.inputs.size() && definition.inputs[i].scalar;
-    if (scalar) {
-      const ArgumentInfo& info = definition.inputs[i];
+    const ArgumentInfo& info = definition.inputs[i];
+    if (info.scalar) {
       store_scalar(info, inputs[i], &values_[i]);
       DLTensor tensor{};
       tensor.data = &values_[i];
@@ -158,7 +166,7 @@ CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IVa
       add(tensor);
     } else {
       const at::Tensor& tensor = inputs[i].toTensor();
-      if (i < definition.inputs.size()) check_tensor("argument", definition.inputs[i], tensor);
+      check_tensor("argument", info, tensor);
       add(to_dltensor(tensor));
     }
   }

@@ -64,6 +64,9 @@ class Tensors {
   std::vector<const DLTensor*> pointers_;
 };
 
+/// The sizes of all results, one after the other, with the checks of a call.
+std::vector<int64_t> infer_result_sizes(const Definition& definition, const Tensors& inputs);
+
 /// The inputs of a call. Scalars live in `values`.
 class CallArguments : public Tensors {
  public:

@@ -257,18 +257,17 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
       append_key(key, inputs[i].toTensor());
   }
   for (const at::Tensor& output : outputs) append_key(key, output);
-  const Specialization* known;
   {
     std::shared_lock<std::shared_mutex> lock(mutex_);
-    known = lookup(key);
-    if (known) remember(*known);
+    if (const Specialization* known = lookup(key)) return remember(*known);
   }
-  return known ? *known : add(inputs, outputs, std::move(key));
+  return add(inputs, outputs, std::move(key));
 }
 
-void Operator::remember(const Specialization& found) {
+const Specialization& Operator::remember(const Specialization& found) {
   found.last_use.store(kernel_limit().now(), std::memory_order_relaxed);
   last_ = &found;
+  return found;
 }
 
 const Specialization* Operator::lookup(const std::vector<int64_t>& key) const {
@@ -281,10 +280,7 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
   {
     std::unique_lock<std::shared_mutex> lock(mutex_);
     while (true) {
-      if (const Specialization* known = lookup(key)) {
-        remember(*known);
-        return *known;
-      }
+      if (const Specialization* known = lookup(key)) return remember(*known);
       auto [entry, mine] = pending_.emplace(key, std::this_thread::get_id());
       if (mine) break;
       if (entry->second == std::this_thread::get_id()) {
@@ -319,21 +315,11 @@ const Specialization& Operator::add(at::ArrayRef<c10::IValue> inputs,
   return *result;
 }
 
-at::MemoryFormat Operator::output_format(size_t output, at::ArrayRef<c10::IValue> inputs) const {
-  const ArgumentInfo& info = definition_->outputs[output];
-  if (info.follows < 0) return at::MemoryFormat::Contiguous;
-  return inputs[info.follows].toTensor().suggest_memory_format();
-}
-
 std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inputs,
                                                   at::ArrayRef<at::Tensor> outputs) const {
   CallArguments arguments(*definition_, inputs);
   auto added = std::make_unique<Specialization>();
-  size_t rank = 0;
-  for (const ArgumentInfo& output : definition_->outputs) rank += output.rank;
-  std::vector<int64_t> sizes(rank);
-  check(tc_infer_sizes(definition_->get(), arguments.data(), arguments.count(), sizes.data(),
-                       static_cast<int32_t>(rank)));
+  const std::vector<int64_t> sizes = infer_result_sizes(*definition_, arguments);
   auto at = sizes.begin();
   for (const ArgumentInfo& output : definition_->outputs) {
     added->output_sizes.emplace_back(at, at + output.rank);
@@ -342,7 +328,9 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
   std::vector<at::Tensor> made;
   bool formatted = false;
   for (size_t o = 0; outputs.empty() && o < definition_->outputs.size(); ++o) {
-    at::MemoryFormat format = output_format(o, inputs);
+    const int follows = definition_->outputs[o].follows;
+    at::MemoryFormat format = follows < 0 ? at::MemoryFormat::Contiguous
+                                          : inputs[follows].toTensor().suggest_memory_format();
     formatted = formatted || format != at::MemoryFormat::Contiguous;
     added->output_formats.push_back(format);
     made.push_back(at::detail::empty_meta(added->output_sizes[o], definition_->outputs[o].dtype,
@@ -413,15 +401,12 @@ void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IV
     }
   }
   for (const at::Tensor& output : outputs) pointers.push_back(output.mutable_data_ptr());
-  if (seconds)
-    return check(
-        tc_kernel_time(specialization.kernel.get(), &torch_host(), pointers.data(), seconds));
+  const tc_kernel* kernel = specialization.kernel.get();
+  if (seconds) return check(tc_kernel_time(kernel, &torch_host(), pointers.data(), seconds));
   const auto run = checks_indices() ? tc_kernel_launch : tc_kernel_launch_unchecked;
-  if (!recorder().on) {
-    return check(run(specialization.kernel.get(), &torch_host(), pointers.data()));
-  }
+  if (!recorder().on) return check(run(kernel, &torch_host(), pointers.data()));
   const auto begin = std::chrono::steady_clock::now();
-  check(run(specialization.kernel.get(), &torch_host(), pointers.data()));
+  check(run(kernel, &torch_host(), pointers.data()));
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
   std::lock_guard<std::mutex> lock(recorder().mutex);
   RecordedLaunches& all = recorder().launches[{definition_.get(), specialization.key}];

@@ -115,15 +115,13 @@ class Operator {
   };
   void free_dropped();
   const Specialization& find(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs);
-  /// Notes that a specialization is used now; the mutex must be held.
-  void remember(const Specialization& found);
+  /// Notes that a specialization is used now, and returns it; the mutex must be held.
+  const Specialization& remember(const Specialization& found);
   /// Null where there is none; the mutex must be held.
   const Specialization* lookup(const std::vector<int64_t>& key) const;
   /// Compiles once however many threads ask: the factory may take minutes, and is asked once.
   const Specialization& add(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tensor> outputs,
                             std::vector<int64_t> key);
-  /// The format that a result takes from the input it follows.
-  at::MemoryFormat output_format(size_t output, at::ArrayRef<c10::IValue> inputs) const;
   std::unique_ptr<Specialization> compile(at::ArrayRef<c10::IValue> inputs,
                                           at::ArrayRef<at::Tensor> outputs) const;
   void launch(const Specialization& specialization, at::ArrayRef<c10::IValue> inputs,

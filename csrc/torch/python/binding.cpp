@@ -68,9 +68,8 @@ void raise_in_python(const CoreError& error) {
 /// The text that a function of the C interface gives for these arguments, behind which it is.
 template <class Call, class... Arguments>
 std::string text_of(Call call, const Arguments&... arguments) {
-  const char* text = nullptr;
-  check_unlocked([&] { return call(arguments..., &text); });
-  return text;
+  Unlocked unlocked;
+  return ask<const char*>(call, arguments...);
 }
 
 /// A factory that asks Python: factory(*inputs) -> Options.
@@ -138,15 +137,14 @@ void check_no_nul(const std::string& text) {
 
 ParsedText parse(const std::string& text) {
   check_no_nul(text);
-  tc_module* raw = nullptr;
-  check_unlocked([&] { return tc_module_parse(text.c_str(), &raw); });
-  ModulePtr module(raw, tc_module_free);
+  Unlocked unlocked;
+  const ModulePtr module = parse_module(text);
   ParsedText result;
-  for (int32_t i = 0; i < tc_module_size(raw); ++i)
+  for (int32_t i = 0; i < tc_module_size(module.get()); ++i)
     result.definitions.push_back(
-        std::make_shared<Definition>(module, tc_module_definition(raw, i)));
-  for (int32_t i = 0; i < tc_module_warning_count(raw); ++i)
-    result.warnings.emplace_back(tc_module_warning(raw, i));
+        std::make_shared<Definition>(module, tc_module_definition(module.get(), i)));
+  for (int32_t i = 0; i < tc_module_warning_count(module.get()); ++i)
+    result.warnings.emplace_back(tc_module_warning(module.get(), i));
   return result;
 }
 
@@ -178,13 +176,12 @@ std::string size_expression(const Definition& definition, const Values& inputs, 
 std::vector<std::array<std::string, 3>> size_conditions(const Definition& definition,
                                                         const Values& inputs) {
   const InputsWithoutData scalars = without_data(definition, inputs);
+  Unlocked unlocked;
   std::vector<std::array<std::string, 3>> conditions;
   for (int32_t k = 0;; ++k) {
     const char *found = nullptr, *wanted = nullptr, *message = nullptr;
-    check_unlocked([&] {
-      return tc_size_condition(definition.get(), scalars.data(), scalars.count(), k, &found,
-                               &wanted, &message);
-    });
+    check(tc_size_condition(definition.get(), scalars.data(), scalars.count(), k, &found, &wanted,
+                            &message));
     if (!found) return conditions;
     conditions.push_back({found, wanted, message});
   }
@@ -195,14 +192,8 @@ std::vector<std::array<std::string, 3>> size_conditions(const Definition& defini
 std::vector<int64_t> infer_sizes(const Definition& definition, const Values& inputs,
                                  std::vector<std::vector<int64_t>> sizes) {
   const InputsWithoutData known = without_data(definition, inputs, std::move(sizes));
-  size_t rank = 0;
-  for (const ArgumentInfo& output : definition.outputs) rank += output.rank;
-  std::vector<int64_t> result(rank);
-  check_unlocked([&] {
-    return tc_infer_sizes(definition.get(), known.data(), known.count(), result.data(),
-                          static_cast<int32_t>(rank));
-  });
-  return result;
+  Unlocked unlocked;
+  return infer_result_sizes(definition, known);
 }
 
 /// The text of the derivative; one flag for each input and output.

@@ -65,17 +65,6 @@ class PythonKernel {
   KernelPtr kernel_;
 };
 
-/// What takes time, on threads of the library that may want the interpreter lock.
-template <class Call>
-void check_unlocked(const Call& call) {
-  tc_status status;
-  {
-    Unlocked unlocked;
-    status = call();
-  }
-  check(status);
-}
-
 /// For the C interface, where a text ends with its first NUL.
 const char* c_text(const std::string& text);
 

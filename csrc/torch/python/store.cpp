@@ -48,26 +48,22 @@ struct Tuning {
 
 class Store {
  public:
-  Store() { check(tc_store_create(&store_)); }
-  Store(const std::string& path, bool may_be_missing) {
-    check(tc_store_read(c_text(path), may_be_missing, &store_));
-  }
-  Store(const Store&) = delete;
-  Store& operator=(const Store&) = delete;
-  ~Store() { tc_store_free(store_); }
+  Store() : store_(ask<tc_store*>(tc_store_create)) {}
+  Store(const std::string& path, bool may_be_missing)
+      : store_(ask<tc_store*>(tc_store_read, c_text(path), may_be_missing)) {}
 
   std::vector<StoredText> texts() const {
     std::vector<StoredText> result;
-    for (int32_t k = 0; k < tc_store_size(store_); ++k) {
-      const auto text = ask<tc_stored_text>(tc_store_text, store_, k);
+    for (int32_t k = 0; k < tc_store_size(store_.get()); ++k) {
+      const auto text = ask<tc_stored_text>(tc_store_text, store_.get(), k);
       result.push_back({text.ns, text.source, text.by_user != 0, {}});
       for (int32_t i = 0; i < text.definition_count; ++i) {
-        const auto found = ask<tc_stored_definition>(tc_store_definition, store_, k, i);
+        const auto found = ask<tc_stored_definition>(tc_store_definition, store_.get(), k, i);
         result.back().definitions.push_back(
             {found.name, found.operator_name, found.options, found.derived != 0, std::nullopt, {}});
         StoredDefinition& added = result.back().definitions.back();
         if (found.backward) added.backward = found.backward;
-        for (int32_t p = 0; const char* pair = tc_store_pair(store_, k, i, p); ++p)
+        for (int32_t p = 0; const char* pair = tc_store_pair(store_.get(), k, i, p); ++p)
           added.pairs.emplace_back(pair);
       }
     }
@@ -76,9 +72,7 @@ class Store {
 
   /// Whether this version takes the text, said by an exception where it does not.
   void check_text(int32_t index) const {
-    tc_module* module = nullptr;
-    check_unlocked([&] { return tc_store_parse(store_, index, &module); });
-    tc_module_free(module);
+    tc_module_free(ask<tc_module*>(tc_store_parse, store_.get(), index));
   }
 
   void add(const StoredText& text) {
@@ -90,28 +84,28 @@ class Store {
       options.push_back(kept.back().get());
       names.push_back(definition.operator_name.c_str());
     }
-    check(tc_store_add(store_, text.ns.c_str(), text.source.c_str(), text.by_user, options.data(),
-                       names.data(), static_cast<int32_t>(names.size())));
-    int32_t last = tc_store_size(store_) - 1;
+    check(tc_store_add(store_.get(), text.ns.c_str(), text.source.c_str(), text.by_user,
+                       options.data(), names.data(), static_cast<int32_t>(names.size())));
+    int32_t last = tc_store_size(store_.get()) - 1;
     for (size_t k = 0; k < text.definitions.size(); ++k) {
       const StoredDefinition& definition = text.definitions[k];
       if (definition.backward || definition.derived)
         check(
-            tc_store_set_derivative(store_, last, static_cast<int32_t>(k),
+            tc_store_set_derivative(store_.get(), last, static_cast<int32_t>(k),
                                     definition.backward ? definition.backward->c_str() : nullptr));
       for (const std::string& backward : definition.pairs)
-        check(tc_store_add_pair(store_, last, static_cast<int32_t>(k), backward.c_str()));
+        check(tc_store_add_pair(store_.get(), last, static_cast<int32_t>(k), backward.c_str()));
     }
   }
 
   std::optional<std::string> find_options(const std::string& key) const {
-    const OptionsPtr found(ask<tc_options*>(tc_store_find_options, store_, key.c_str()));
+    const OptionsPtr found(ask<tc_options*>(tc_store_find_options, store_.get(), key.c_str()));
     return found ? std::optional<std::string>(tc_options_text(found.get())) : std::nullopt;
   }
 
   std::vector<Tuning> tunings() const {
     std::vector<Tuning> result;
-    for (int32_t k = 0; k < tc_store_tuning_count(store_); ++k) result.push_back(tuning(k));
+    for (int32_t k = 0; k < tc_store_tuning_count(store_.get()); ++k) result.push_back(tuning(k));
     return result;
   }
 
@@ -127,13 +121,13 @@ class Store {
     const CallArguments arguments(*definition, values);
     const Tensors given(outputs);
     int32_t index = -1, exact = 0;
-    check(tc_store_find_tuning(store_, definition->get(), get(options), c_text(target),
+    check(tc_store_find_tuning(store_.get(), definition->get(), get(options), c_text(target),
                                arguments.data(), arguments.count(), given.data(), given.count(),
                                nearest, &index, &exact));
     if (index < 0) return std::nullopt;
     Tuning found = tuning(index);
     for (size_t k = 0; k < found.plans.size(); ++k) {
-      const OptionsPtr renamed(ask<tc_options*>(tc_store_tuned_options, store_, index,
+      const OptionsPtr renamed(ask<tc_options*>(tc_store_tuned_options, store_.get(), index,
                                                 static_cast<int32_t>(k), definition->get()));
       found.plans[k].options = tc_options_text(renamed.get());
     }
@@ -158,37 +152,37 @@ class Store {
       texts.push_back(c_text(text));
       ratios.push_back(ratio);
     }
-    check(tc_store_add_tuning(store_, definition->get(), get(options), c_text(target),
+    check(tc_store_add_tuning(store_.get(), definition->get(), get(options), c_text(target),
                               arguments.data(), arguments.count(), given.data(), given.count(),
                               made.data(), static_cast<int32_t>(made.size()), texts.data(),
                               ratios.data(), static_cast<int32_t>(texts.size())));
   }
 
-  void use() const { check(tc_store_use(store_)); }
+  void use() const { check(tc_store_use(store_.get())); }
 
-  void save(const std::string& path) const { check(tc_store_save(store_, c_text(path))); }
+  void save(const std::string& path) const { check(tc_store_save(store_.get(), c_text(path))); }
 
  private:
   Tuning tuning(int32_t index) const {
-    const auto found = ask<tc_tuning>(tc_store_tuning, store_, index);
+    const auto found = ask<tc_tuning>(tc_store_tuning, store_.get(), index);
     Tuning result{found.key,    found.text,    found.arguments, found.options,
                   found.target, found.machine, found.threads,   {},
                   {},           found.measured};
     for (int32_t k = 0; k < found.plan_count; ++k) {
-      const auto plan = ask<tc_tuned_plan>(tc_store_tuned_plan, store_, index, k);
+      const auto plan = ask<tc_tuned_plan>(tc_store_tuned_plan, store_.get(), index, k);
       result.plans.push_back({plan.options, plan.times, plan.standard, plan.processor, plan.version,
                               plan.time, nullptr});
     }
     for (int32_t k = 0; k < found.trial_count; ++k) {
       const char* options = nullptr;
       double ratio = 0;
-      check(tc_store_trial(store_, index, k, &options, &ratio));
+      check(tc_store_trial(store_.get(), index, k, &options, &ratio));
       result.trials.emplace_back(options, ratio);
     }
     return result;
   }
 
-  tc_store* store_ = nullptr;
+  std::unique_ptr<tc_store, Free<tc_store_free>> store_;
 };
 
 }  // namespace
@@ -263,12 +257,10 @@ void bind_store(py::module_& m) {
       .def(py::init())
       .def_static(
           "read",
-          [](const std::string& path, bool may_be_missing) {
-            return std::make_unique<Store>(path, may_be_missing);
-          },
+          [](const std::string& path, bool may_be_missing) { return Store(path, may_be_missing); },
           py::arg("path"), py::arg("may_be_missing"), py::call_guard<Unlocked>())
       .def("texts", &Store::texts)
-      .def("check_text", &Store::check_text, py::arg("index"))
+      .def("check_text", &Store::check_text, py::arg("index"), py::call_guard<Unlocked>())
       .def("add", &Store::add, py::arg("text"))
       .def("find_options", &Store::find_options, py::arg("key"))
       .def("tunings", &Store::tunings)
