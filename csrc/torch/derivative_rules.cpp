@@ -187,14 +187,25 @@ class DerivedRule : public DerivativeRule {
   std::map<std::tuple<Flags, Flags, std::vector<int64_t>>, std::shared_ptr<const Gradient>> known_;
 };
 
+/// The places of the results of `forward` that `backward` has parameters for, after the inputs.
+std::vector<int64_t> saved_results(const Definition& forward, const Definition& backward) {
+  std::vector<int64_t> places;
+  for (size_t k = forward.inputs.size(); k < backward.inputs.size(); ++k) {
+    const size_t place = find_output(forward, backward.inputs[k].name);
+    if (place == forward.outputs.size()) break;
+    places.push_back(static_cast<int64_t>(place));
+  }
+  return places;
+}
+
 class PairedRule : public DerivativeRule {
  public:
   PairedRule(std::shared_ptr<const Definition> forward, std::shared_ptr<const Definition> backward,
-             const std::string& backward_name, std::vector<int64_t> saved)
+             const std::string& backward_name)
       : forward_(std::move(forward)),
         backward_(std::move(backward)),
         handle_(find_operator(backward_name)),
-        saved_(std::move(saved)) {}
+        saved_(saved_results(*forward_, *backward_)) {}
 
   Needs needs(const Flags&, const torch::jit::Stack&) override {
     Needs result{{}, saved_};
@@ -259,20 +270,8 @@ std::unique_ptr<DerivativeRule> derived_rule(std::shared_ptr<const Definition> d
 
 std::unique_ptr<DerivativeRule> paired_rule(std::shared_ptr<const Definition> forward,
                                             std::shared_ptr<const Definition> backward,
-                                            const std::string& backward_name,
-                                            std::vector<int64_t> saved) {
-  return std::make_unique<PairedRule>(std::move(forward), std::move(backward), backward_name,
-                                      std::move(saved));
-}
-
-std::vector<int64_t> saved_results(const Definition& forward, const Definition& backward) {
-  std::vector<int64_t> places;
-  for (size_t k = forward.inputs.size(); k < backward.inputs.size(); ++k) {
-    const size_t place = find_output(forward, backward.inputs[k].name);
-    if (place == forward.outputs.size()) break;
-    places.push_back(static_cast<int64_t>(place));
-  }
-  return places;
+                                            const std::string& backward_name) {
+  return std::make_unique<PairedRule>(std::move(forward), std::move(backward), backward_name);
 }
 
 bool is_backward_of(const Definition& forward, const Definition& backward) {

@@ -89,15 +89,11 @@ std::unique_ptr<DerivativeRule> derived_rule(std::shared_ptr<const Definition> d
                                              OperatorMaker maker);
 
 /// The derivative is another definition, the operator `backward_name`: it takes the inputs of
-/// `forward`, those of its results that are at `saved`, and a gradient for each result. It returns
-/// one for each floating-point tensor among the inputs, or for every input.
+/// `forward`, those of its results whose names parameters have, and a gradient for each result. It
+/// returns one for each floating-point tensor among the inputs, or for every input.
 std::unique_ptr<DerivativeRule> paired_rule(std::shared_ptr<const Definition> forward,
                                             std::shared_ptr<const Definition> backward,
-                                            const std::string& backward_name,
-                                            std::vector<int64_t> saved);
-
-/// The places of the results of `forward` that `backward` has parameters for, after the inputs.
-std::vector<int64_t> saved_results(const Definition& forward, const Definition& backward);
+                                            const std::string& backward_name);
 
 /// Whether `backward` takes what a rule of it would pass.
 bool is_backward_of(const Definition& forward, const Definition& backward);

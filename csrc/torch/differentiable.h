@@ -29,7 +29,6 @@ class Differentiable {
   /// The operator without a derivative.
   const c10::OperatorHandle& handle() const { return handle_; }
   const Definition& definition() const { return operator_->definition(); }
-  const std::shared_ptr<Operator>& forward() const { return operator_; }
 
   /// Whether a recorded call may run a definition with more results.
   std::atomic<bool> may_keep{false};

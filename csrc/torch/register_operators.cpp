@@ -10,7 +10,6 @@
 #include "tc/torch.hpp"
 #include "torch/alias.h"
 #include "torch/derivative_rules.h"
-#include "torch/differentiable.h"
 #include "torch/kernel_limit.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
@@ -71,13 +70,10 @@ class Registration {
       const Schema schema(*definition_, name);
       register_operator(ns_, schema.functional, schema.out, operator_);
     }
-    const std::string of = ns_ + "::" + name, derived = derived_name(name);
-    if (is_registered(ns_, derived)) return;
-    auto differentiable = std::make_unique<Differentiable>(
-        operator_, of, derived_rule(definition_, register_made_text));
-    differentiable->may_keep = keeps && has_default_options_;
-    register_differentiable(ns_, Schema(*definition_, derived).functional,
-                            std::move(differentiable));
+    if (!is_registered(ns_, derived_name(name)))
+      register_differentiable(ns_, derived_name(name), operator_, ns_ + "::" + name,
+                              derived_rule(definition_, register_made_text),
+                              keeps && has_default_options_);
   }
   void add_plain_name() const { set_owner(ns_, plain_name(), *definition_, contents_); }
   /// With another definition as its derivative, under the name that graphs hold.
@@ -86,11 +82,8 @@ class Registration {
     const std::string paired = paired_name(name, backward_name);
     if (is_registered(ns_, paired) || !is_backward_of(*definition_, *backward.definition_)) return;
     register_differentiable(
-        ns_, Schema(*definition_, paired).functional,
-        std::make_unique<Differentiable>(
-            operator_, ns_ + "::" + name,
-            paired_rule(definition_, backward.definition_, backward.ns_ + "::" + backward_name,
-                        saved_results(*definition_, *backward.definition_))));
+        ns_, paired, operator_, ns_ + "::" + name,
+        paired_rule(definition_, backward.definition_, backward.ns_ + "::" + backward_name));
   }
   const std::string& ns() const { return ns_; }
 

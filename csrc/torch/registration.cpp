@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "torch/graph_node.h"
+#include "torch/schema.h"
 
 namespace tc_torch {
 namespace {
@@ -223,11 +224,14 @@ void unregister_operator(const std::string& name) {
   removed = libraries().by_name.extract(name);
 }
 
-void register_differentiable(const std::string& ns, const std::string& schema,
-                             std::unique_ptr<Differentiable> differentiable) {
-  std::string name = schema.substr(0, schema.find('('));
+Differentiable* register_differentiable(const std::string& ns, const std::string& name,
+                                        const std::shared_ptr<Operator>& op, const std::string& of,
+                                        std::unique_ptr<DerivativeRule> rule, bool may_keep) {
+  const std::string schema = Schema(op->definition(), name).functional;
+  auto differentiable = std::make_unique<Differentiable>(op, of, std::move(rule));
+  differentiable->may_keep = may_keep;
   Differentiable* kept = keep_differentiable(ns + "::" + name, std::move(differentiable));
-  if (!kept) return;
+  if (!kept) return find_differentiable(ns + "::" + name);
   Registrations registrations(ns, schema);  // which take the place of others of the name
   registrations.define(schema);
   kept->own = c10::Dispatcher::singleton().findSchemaOrThrow((ns + "::" + name).c_str(), "");
@@ -241,7 +245,8 @@ void register_differentiable(const std::string& ns, const std::string& schema,
       name, DispatchKey::CompositeExplicitAutograd,
       [forward = kept->handle()](const c10::OperatorHandle&, c10::DispatchKeySet,
                                  torch::jit::Stack* stack) { forward.callBoxed(stack); });
-  registrations.implement_autocast(name, kept->forward());
+  registrations.implement_autocast(name, op);
+  return kept;
 }
 
 void register_operator(const std::string& ns, const std::string& schema,

@@ -15,10 +15,12 @@ namespace tc_torch {
 void register_operator(const std::string& ns, const std::string& schema,
                        const std::string& out_schema, std::shared_ptr<Operator> op);
 
-/// Registers `schema` (without namespace), that of an operator which differentiates itself. Nothing
-/// where one of its name is there already.
-void register_differentiable(const std::string& ns, const std::string& schema,
-                             std::unique_ptr<Differentiable> differentiable);
+/// Registers ns::name, which computes what `op` does under the name `of`, and differentiates itself
+/// by the rule. Nothing where one of its name is there already. Returns the one that is there.
+Differentiable* register_differentiable(const std::string& ns, const std::string& name,
+                                        const std::shared_ptr<Operator>& op, const std::string& of,
+                                        std::unique_ptr<DerivativeRule> rule,
+                                        bool may_keep = false);
 
 /// Takes an operator, by its name as "tc::f__...", out of the dispatcher again. Nobody may have
 /// kept a handle of it: PyTorch does not look whether one is still good.

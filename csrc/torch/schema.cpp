@@ -1,6 +1,7 @@
 #include "torch/schema.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <c10/util/StringUtil.h>
 
 #include <algorithm>
 #include <cctype>
@@ -37,12 +38,6 @@ const char* type_name(const ArgumentInfo& info) {
   return c10::isFloatingType(info.dtype) ? "float" : "int";
 }
 
-std::string joined(const std::vector<std::string>& parts) {
-  std::string result;
-  for (const std::string& part : parts) result += (result.empty() ? "" : ", ") + part;
-  return result;
-}
-
 /// FNV-1a of 64 bits: names are told apart, nothing is kept secret.
 uint64_t hash(const std::string& contents) {
   uint64_t h = 0xcbf29ce484222325u;
@@ -74,13 +69,13 @@ Schema::Schema(const Definition& definition, const std::string& name) {
     outputs.push_back(taken.back());
   }
   std::vector<std::string> returns(outputs.size(), "Tensor");
-  std::string types = returns.size() == 1 ? "Tensor" : "(" + joined(returns) + ")";
+  std::string types = returns.size() == 1 ? "Tensor" : "(" + c10::Join(", ", returns) + ")";
   arguments.insert(arguments.end(), initial.begin(), initial.end());
-  functional = name + "(" + joined(arguments) + ") -> " + types;
+  functional = name + "(" + c10::Join(", ", arguments) + ") -> " + types;
   arguments.resize(inputs);
   arguments.push_back("*");
   arguments.insert(arguments.end(), written.begin(), written.end());
-  out = name + ".out(" + joined(arguments) + ") -> ()";
+  out = name + ".out(" + c10::Join(", ", arguments) + ") -> ()";
 }
 
 std::string name_of_contents(const Definition& definition, const std::string& scheduling,

@@ -41,14 +41,6 @@ std::pair<std::string, std::string> split_name(const std::string& name) {
   return {name.substr(0, at), name.substr(at + 2)};
 }
 
-Differentiable* register_one(const std::shared_ptr<Operator>& op, const std::string& ns,
-                             const std::string& name, const std::string& of,
-                             std::unique_ptr<DerivativeRule> rule) {
-  register_differentiable(ns, Schema(op->definition(), name).functional,
-                          std::make_unique<Differentiable>(op, of, std::move(rule)));
-  return find_differentiable(ns + "::" + name);
-}
-
 /// Nothing where arguments are not what the operator takes as they are, or something looks on.
 py::object call(Differentiable& differentiable, const py::Args<py::object>& arguments) {
   return call_plain(differentiable.definition().inputs, arguments,
@@ -70,8 +62,8 @@ void bind_derivation(py::module_& m) {
       "register_derived",
       [](const std::shared_ptr<Operator>& op, const std::string& name, const Maker& make) {
         auto [ns, own] = split_name(name);
-        return register_one(op, ns, derived_name(own), name,
-                            derived_rule(definition_of(op), python_maker(make)));
+        return register_differentiable(ns, derived_name(own), op, name,
+                                       derived_rule(definition_of(op), python_maker(make)));
       },
       py::arg("operator"), py::arg("name"), py::arg("make"), py::return_value_policy::reference);
   m.def(
@@ -79,10 +71,9 @@ void bind_derivation(py::module_& m) {
       [](const std::shared_ptr<Operator>& forward, const std::string& name,
          const std::shared_ptr<Operator>& backward, const std::string& backward_name,
          const std::string& as) {
-        return register_one(
-            forward, split_name(name).first, as, name,
-            paired_rule(definition_of(forward), definition_of(backward), backward_name,
-                        saved_results(forward->definition(), backward->definition())));
+        return register_differentiable(
+            split_name(name).first, as, forward, name,
+            paired_rule(definition_of(forward), definition_of(backward), backward_name));
       },
       py::arg("forward"), py::arg("name"), py::arg("backward"), py::arg("backward_name"),
       py::arg("registered"), py::return_value_policy::reference);
