@@ -1,7 +1,6 @@
 // The C interface: tuned Plans in stores.
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "api/error.h"
 #include "api/handles.h"

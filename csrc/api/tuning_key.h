@@ -1,8 +1,6 @@
 // What a Plan is tuned for, as arguments of the C interface say it.
 #pragma once
 
-#include <string>
-
 #include "compile.h"
 #include "lang/lowering/definition.h"
 #include "machine/cpu.h"

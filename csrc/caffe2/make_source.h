@@ -1,8 +1,6 @@
 // From an operator of a net to what it computes.
 #pragma once
 
-#include <vector>
-
 #include "caffe2/arguments.h"
 #include "caffe2/source.h"
 

@@ -1,6 +1,5 @@
 #include "caffe2/source.h"
 
-#include <algorithm>
 #include <functional>
 #include <numeric>
 

@@ -140,6 +140,16 @@ DLTensor to_dltensor(const at::Tensor& tensor) {
   return result;
 }
 
+DLTensor cpu_tensor(at::ScalarType type, void* data, at::IntArrayRef sizes) {
+  return {data,
+          {kDLCPU, 0},
+          static_cast<int32_t>(sizes.size()),
+          to_dlpack(type),
+          const_cast<int64_t*>(sizes.data()),
+          nullptr,
+          0};
+}
+
 Tensors::Tensors(at::ArrayRef<at::Tensor> tensors) {
   for (const at::Tensor& tensor : tensors) add(to_dltensor(tensor));
 }
@@ -159,11 +169,7 @@ CallArguments::CallArguments(const Definition& definition, at::ArrayRef<c10::IVa
     const ArgumentInfo& info = definition.inputs[i];
     if (info.scalar) {
       store_scalar(info, inputs[i], &values_[i]);
-      DLTensor tensor{};
-      tensor.data = &values_[i];
-      tensor.device = {kDLCPU, 0};
-      tensor.dtype = to_dlpack(info.dtype);
-      add(tensor);
+      add(cpu_tensor(info.dtype, &values_[i]));
     } else {
       const at::Tensor& tensor = inputs[i].toTensor();
       check_tensor("argument", info, tensor);
@@ -176,16 +182,12 @@ InputsWithoutData::InputsWithoutData(const Definition& definition, std::vector<i
                                      std::vector<std::vector<int64_t>> sizes)
     : values_(std::move(values)), sizes_(std::move(sizes)) {
   for (size_t i = 0; i < definition.inputs.size(); ++i) {
-    DLTensor tensor{};
-    tensor.device = {kDLCPU, 0};
-    tensor.dtype = to_dlpack(definition.inputs[i].dtype);
+    const ArgumentInfo& info = definition.inputs[i];
     // Whose low bytes are the scalar's, whatever its width.
-    if (definition.inputs[i].specialized) tensor.data = &values_[i];
-    if (i < sizes_.size()) {
-      tensor.ndim = static_cast<int32_t>(sizes_[i].size());
-      tensor.shape = sizes_[i].data();
-    }
-    add(tensor);
+    int64_t* value = info.specialized ? &values_[i] : nullptr;
+    const at::IntArrayRef given =
+        i < sizes_.size() ? at::IntArrayRef(sizes_[i]) : at::IntArrayRef();
+    add(cpu_tensor(info.dtype, value, given));
   }
 }
 

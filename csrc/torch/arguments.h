@@ -90,6 +90,8 @@ class InputsWithoutData : public Tensors {
 };
 
 DLTensor to_dltensor(const at::Tensor& tensor);
+/// Row-major, on the CPU. What it points to must outlive it.
+DLTensor cpu_tensor(at::ScalarType type, void* data, at::IntArrayRef sizes = {});
 at::ScalarType to_scalar_type(DLDataType dtype);
 DLDataType to_dlpack(at::ScalarType type);
 DLDevice to_dlpack(at::Device device);

@@ -26,24 +26,17 @@ std::shared_ptr<const Definition> parse_one(const std::string& text) {
   return std::make_shared<Definition>(module, tc_module_definition(module.get(), 0));
 }
 
+/// The place of what has this name; that behind the last where nothing has.
+size_t find_name(const std::vector<ArgumentInfo>& infos, const std::string& name) {
+  return std::ranges::find(infos, name, &ArgumentInfo::name) - infos.begin();
+}
+
 /// The place of the input that a result of a derivative is the gradient of: d_X_1 is that of X_1,
 /// or where there is none of X.
 size_t input_of(const std::string& result, const Definition& forward) {
-  auto find = [&](const std::string& name) {
-    size_t k = 0;
-    while (k < forward.inputs.size() && forward.inputs[k].name != name) ++k;
-    return k;
-  };
-  const size_t plain = find(result.substr(2));
-  return plain < forward.inputs.size() ? plain : find(result.substr(2, result.rfind('_') - 2));
-}
-
-/// The place of a result of this name; that behind the last where there is none.
-size_t find_output(const Definition& definition, const std::string& name) {
-  const auto& outputs = definition.outputs;
-  return std::find_if(outputs.begin(), outputs.end(),
-                      [&](const ArgumentInfo& info) { return info.name == name; }) -
-         outputs.begin();
+  const auto& inputs = forward.inputs;
+  const size_t plain = find_name(inputs, result.substr(2));
+  return plain < inputs.size() ? plain : find_name(inputs, result.substr(2, result.rfind('_') - 2));
 }
 
 /// A derivative as a definition, and what its parameters and results are of the forward one.
@@ -60,7 +53,7 @@ struct Gradient {
     auto gradients = static_cast<size_t>(std::count(given.begin(), given.end(), true));
     for (size_t k = 0; k < inputs; ++k) read.push_back(definition->inputs[k].read);
     for (size_t k = inputs; k + gradients < definition->inputs.size(); ++k)
-      saved.push_back(static_cast<int64_t>(find_output(forward, definition->inputs[k].name)));
+      saved.push_back(static_cast<int64_t>(find_name(forward.outputs, definition->inputs[k].name)));
     places.assign(inputs, -1);
     for (size_t place = 0; place < definition->outputs.size(); ++place)
       places.at(input_of(definition->outputs[place].name, forward)) = static_cast<int64_t>(place);
@@ -191,7 +184,7 @@ class DerivedRule : public DerivativeRule {
 std::vector<int64_t> saved_results(const Definition& forward, const Definition& backward) {
   std::vector<int64_t> places;
   for (size_t k = forward.inputs.size(); k < backward.inputs.size(); ++k) {
-    const size_t place = find_output(forward, backward.inputs[k].name);
+    const size_t place = find_name(forward.outputs, backward.inputs[k].name);
     if (place == forward.outputs.size()) break;
     places.push_back(static_cast<int64_t>(place));
   }
@@ -250,8 +243,7 @@ class PairedRule : public DerivativeRule {
 };
 
 bool accumulates(const Definition& definition) {
-  return std::any_of(definition.outputs.begin(), definition.outputs.end(),
-                     [](const ArgumentInfo& info) { return info.accumulates; });
+  return std::ranges::any_of(definition.outputs, &ArgumentInfo::accumulates);
 }
 
 /// As schemas tell types apart.

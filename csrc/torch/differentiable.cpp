@@ -5,7 +5,6 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/custom_class.h>
 
-#include <algorithm>
 #include <utility>
 
 #include "torch/graph_node.h"

@@ -98,8 +98,7 @@ void KernelLimit::drop_until(int64_t kernels, int64_t bytes) {
   auto count = static_cast<int64_t>(kept.size());
   int64_t total = bytes_of(kept);
   if (count <= kernels && total <= bytes) return;
-  std::sort(kept.begin(), kept.end(),
-            [](const auto& a, const auto& b) { return a.last_use < b.last_use; });
+  std::ranges::sort(kept, {}, &Operator::Kept::last_use);
   std::map<Operator*, std::vector<const Specialization*>> gone;
   for (const Operator::Kept& each : kept) {
     if (count <= kernels && total <= bytes) break;

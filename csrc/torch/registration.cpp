@@ -266,10 +266,8 @@ void register_operator(const std::string& ns, const std::string& schema,
   registrations.implement_autocast(functional, op);
   registrations.implement_autocast(out, op);
   const auto& inputs = op->definition().inputs;
-  bool takes_tensors = std::any_of(inputs.begin(), inputs.end(),
-                                   [](const ArgumentInfo& info) { return !info.scalar; });
   // Without a tensor to tell the device, dispatch begins at BackendSelect; the result is a CPU's.
-  if (!takes_tensors)
+  if (std::ranges::all_of(inputs, &ArgumentInfo::scalar))
     registrations.implement(functional, DispatchKey::BackendSelect, make_kernel(op, shown));
   // PyTorch's own handling of lazy negation and conjugation takes it that operators which write
   // return what they wrote, and reads beyond the stack otherwise. make_out_kernel sees to both.

@@ -79,7 +79,7 @@ OptionsFactory python_factory(const std::optional<Function>& callable) {
     return with_lock([&] {
       py::tuple arguments(inputs.size());
       for (size_t i = 0; i < inputs.size(); ++i) arguments[i] = to_python(inputs[i]);
-      return copy(call_python(*kept, arguments).cast<const Options&>());
+      return copy_options(get(&call_python(*kept, arguments).cast<const Options&>()));
     });
   };
 }
@@ -343,7 +343,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
                   [](const std::string& text) {
                     return Options{OptionsPtr(ask<tc_options*>(tc_options_parse, c_text(text)))};
                   })
-      .def("copy", [](const Options& o) { return Options{copy(o)}; })
+      .def("copy", [](const Options& o) { return Options{copy_options(get(&o))}; })
       .def("set",
            [](Options& o, const std::string& name, const std::vector<int64_t>& values) {
              check(tc_options_set(o.options.get(), name.c_str(), values.data(),

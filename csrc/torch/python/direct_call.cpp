@@ -42,13 +42,10 @@ std::optional<c10::IValue> number_of(const ArgumentInfo& info, const at::Tensor&
       {DispatchKey::FuncTorchGradWrapper, DispatchKey::FuncTorchBatched});
   if (!tensor.is_cpu() || tensor.dim() != 0 || tensor.layout() != at::kStrided ||
       !is_plain(tensor) || tensor.unsafeGetTensorImpl()->key_set().has_any(wrapped) ||
-      (tensor.requires_grad() && at::GradMode::is_enabled()))
+      tensor.is_complex() || (tensor.requires_grad() && at::GradMode::is_enabled()))
     return std::nullopt;
-  if (c10::isFloatingType(info.dtype)) {
-    if (tensor.is_complex()) return std::nullopt;
-    return c10::IValue(tensor.item().toDouble());
-  }
-  if (tensor.is_floating_point() || tensor.is_complex()) return std::nullopt;
+  if (c10::isFloatingType(info.dtype)) return c10::IValue(tensor.item().toDouble());
+  if (tensor.is_floating_point()) return std::nullopt;
   if (info.dtype == at::kBool) return c10::IValue(tensor.item().toBool());
   return c10::IValue(tensor.item().toLong());
 }

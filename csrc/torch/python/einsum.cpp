@@ -25,14 +25,7 @@ class Einsum {
       raise(TC_USAGE_ERROR, "a NUL character in the equation, at ", at);
     Tensors values;
     std::vector<const char*> names;
-    for (const auto& [sizes, dtype] : operands) {
-      DLTensor tensor{};
-      tensor.device = {kDLCPU, 0};
-      tensor.ndim = static_cast<int32_t>(sizes.size());
-      tensor.dtype = to_dlpack(dtype);
-      tensor.shape = const_cast<int64_t*>(sizes.data());
-      values.add(tensor);
-    }
+    for (const auto& [sizes, dtype] : operands) values.add(cpu_tensor(dtype, nullptr, sizes));
     for (const auto& [name, table] : tables) {
       names.push_back(name.c_str());
       values.add(to_dltensor(table));

@@ -69,8 +69,6 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
   return result;
 }
 
-OptionsPtr copy(const Options& options) { return copy_options(options.options.get()); }
-
 std::string PythonKernel::text(const std::string& what) const {
   return ask<const char*>(tc_kernel_text, kernel_.get(), what.c_str());
 }

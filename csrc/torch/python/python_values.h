@@ -48,7 +48,6 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
 struct Options {
   OptionsPtr options;
 };
-OptionsPtr copy(const Options& options);
 /// As the C interface takes them.
 inline const tc_options* get(const Options* options) {
   return options ? options->options.get() : nullptr;

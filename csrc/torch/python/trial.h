@@ -6,7 +6,6 @@
 
 #include <cstdint>
 #include <ctime>
-#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
