@@ -85,7 +85,6 @@ bool TcOperator::matches(const Compiled& candidate) {
 }
 
 const Compiled& TcOperator::find() {
-  if (!known_.empty() && matches(*known_.front())) return *known_.front();
   auto found = std::find_if(known_.begin(), known_.end(),
                             [&](const CompiledPtr& each) { return matches(*each); });
   if (found != known_.end()) {

@@ -1,6 +1,5 @@
 #include "torch/after_fork.h"
 
-#include <ATen/Parallel.h>
 #include <dirent.h>
 #include <pthread.h>
 
@@ -27,15 +26,5 @@ bool has_other_threads() {
 }  // namespace
 
 bool lost_its_team() { return lost; }
-
-AloneIfForked::AloneIfForked() {
-  if (!lost || at::get_num_threads() == 1) return;
-  threads_ = at::get_num_threads();
-  at::set_num_threads(1);
-}
-
-AloneIfForked::~AloneIfForked() {
-  if (threads_) at::set_num_threads(threads_);
-}
 
 }  // namespace tc_torch

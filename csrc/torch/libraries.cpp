@@ -1,6 +1,7 @@
 #include "torch/libraries.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/autocast_mode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
@@ -23,6 +24,17 @@ struct PlainCalls {
                            c10::DispatchKey::Functionalize,
                            c10::DispatchKey::FuncTorchDynamicLayerFrontMode,
                            c10::DispatchKey::FuncTorchDynamicLayerBackMode})};
+};
+
+/// Keeps the library to one thread while it lives, where there is no team.
+struct AloneIfForked {
+  const int threads = lost_its_team() ? at::get_num_threads() : 1;
+  AloneIfForked() {
+    if (threads > 1) at::set_num_threads(1);
+  }
+  ~AloneIfForked() {
+    if (threads > 1) at::set_num_threads(threads);
+  }
 };
 
 at::Tensor to_tensor(const DLTensor& tensor) {
