@@ -25,26 +25,6 @@ namespace {
 
 using tc::tune::Space;
 
-/// What compilations of a definition for fixed arguments have in common.
-struct Problem {
-  tc::ir::Program program;
-  std::map<std::string, tc::Layout> layouts;
-  tc::MappingOptions options;
-  tc::Target target;
-  tc::CpuMachine machine;
-};
-
-tc::tune::Planner planner_of(std::shared_ptr<const Problem> problem) {
-  return [problem = std::move(problem)](const tc::MappingOptions& options) {
-    std::vector<tc::tune::Part> parts;
-    for (const auto& scheduled : tc::schedule_parts(problem->program, problem->layouts, options,
-                                                    problem->target, problem->machine))
-      parts.push_back({&scheduled->program, &scheduled->layouts, &scheduled->scop, &scheduled->plan,
-                       scheduled->segment, scheduled});
-    return parts;
-  };
-}
-
 size_t checked(const Space& space, int32_t candidate) {
   check_index(candidate, space.size(), "candidate");
   return static_cast<size_t>(candidate);
@@ -66,22 +46,27 @@ tc_status tc_space_create(const tc_definition* definition, const tc_options* opt
   return give(space, "space", [&] {
     const auto& shared = required(definition, "definition").definition;
     const tc::MappingOptions& start = required(first, "first").options;
-    tc::api::Specialized specialized = tc::api::specialize(*shared, inputs, input_count, outputs,
-                                                           output_count, /*addresses=*/false);
-    auto problem = std::make_shared<Problem>();
-    problem->program = std::move(specialized.program);
-    problem->layouts = std::move(specialized.arguments.layouts);
-    problem->target = tc::parse_target(target ? target : "cpu");
-    problem->options = options ? options->options : tc::make_options("default");
-    if (problem->options.identity)
+    const auto problem = std::make_shared<const Specialized>(
+        specialize(*shared, inputs, input_count, outputs, output_count, /*addresses=*/false));
+    const tc::Target chosen = tc::parse_target(target ? target : "cpu");
+    const tc::MappingOptions constraints = options ? options->options : tc::make_options("default");
+    if (constraints.identity)
       throw tc::UsageError("the preset identity decides the whole Plan: there is nothing to tune");
-    problem->machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
-    return new tc_space{tc::run_apart("looking for Plans", [problem, start] {
-      auto space = std::make_shared<Space>(
-          planner_of(problem), tc::library_statements(problem->program, problem->layouts),
-          problem->options, problem->machine, problem->target.cuda);
-      space->add(start);
-      return space;
+    const tc::CpuMachine machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
+    return new tc_space{tc::run_apart("looking for Plans", [=] {
+      auto plan = [problem, chosen, machine](const tc::MappingOptions& whole) {
+        std::vector<tc::tune::Part> parts;
+        for (const auto& scheduled : tc::schedule_parts(
+                 problem->program, problem->arguments.layouts, whole, chosen, machine))
+          parts.push_back({&scheduled->program, &scheduled->layouts, &scheduled->scop,
+                           &scheduled->plan, scheduled->segment, scheduled});
+        return parts;
+      };
+      auto made = std::make_shared<Space>(
+          plan, tc::library_statements(problem->program, problem->arguments.layouts), constraints,
+          machine, chosen.cuda);
+      made->add(start);
+      return made;
     })};
   });
 }
