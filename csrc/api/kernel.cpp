@@ -30,8 +30,8 @@ namespace {
 
 using Tensors = const DLTensor* const*;
 
-tc::Target choose_target(const char* text, DLDevice device) {
-  tc::Target target = tc::parse_target(text ? text : "cpu");
+/// Puts the inputs' device into a target, which is what `text` says.
+void set_device(tc::Target& target, const char* text, DLDevice device) {
   target.device = device.device_id;
   bool on_gpu = device.device_type == kDLCUDA;
   if (!target.offline && target.cuda != on_gpu)
@@ -39,7 +39,6 @@ tc::Target choose_target(const char* text, DLDevice device) {
                          on_gpu ? "a GPU" : "the CPU",
                          "; move them, or compile with target=\"cuda:sm_90\" for a GPU "
                          "that need not be here");
-  return target;
 }
 
 /// Whether the environment leaves out the checks of all kernels that are compiled from now on.
@@ -153,17 +152,16 @@ tc_status compile(const tc_definition* definition, const tc_options* options, co
     const tc::MappingOptions given = options ? options->options : tc::make_options("default");
     auto handle = std::make_unique<tc_kernel>();
     tc::Target chosen = tc::parse_target(target ? target : "cpu");
-    tc::api::Specialized specialized =
-        tc::api::specialize(*shared, inputs, input_count, outputs, output_count,
-                            /*addresses=*/!chosen.offline);
-    chosen = choose_target(target, specialized.arguments.device);
+    Specialized specialized = specialize(*shared, inputs, input_count, outputs, output_count,
+                                         /*addresses=*/!chosen.offline);
+    set_device(chosen, target, specialized.arguments.device);
     tc::MappingOptions mapping = given;
     if (leaves_out_checks()) mapping.check_indices = false;
     const tc::CpuMachine machine = tc::machine::look_up(tc::runtime::host_threads()).cpu;
-    std::optional<tc::store::Found> tuned = !trial && tc::store::knows_tunings(shared->key)
-                                                ? tc::store::find_known(tc::api::tuning_key(
-                                                      *shared, specialized, given, chosen, machine))
-                                                : std::nullopt;
+    std::optional<tc::store::Found> tuned =
+        !trial && tc::store::knows_tunings(shared->key)
+            ? tc::store::find_known(tuning_key(*shared, specialized, given, chosen, machine))
+            : std::nullopt;
     if (tuned && tuned->text != shared->text)
       tuned->plan.options = tc::store::rename(tuned->plan.options, tuned->text, shared->text);
     handle->definition = shared;
@@ -221,18 +219,15 @@ tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host, Tensors in
     tc::runtime::check_outputs(k.program, inputs, input_count, outputs, output_count, true,
                                arguments);
     check_match(k, arguments);
-    for (size_t place : k.needed) {
-      size_t output = place - k.program.parameters.size();
-      if (place < k.program.parameters.size())
-        tc::runtime::check_data(*inputs[place], "argument " + k.program.parameters[place].name);
-      else
-        tc::runtime::check_data(*outputs[output], "output " + k.program.outputs[output]);
-    }
+    std::vector<const DLTensor*> tensors(inputs, inputs + input_count);
+    tensors.insert(tensors.end(), outputs, outputs + output_count);
+    const size_t parameters = k.program.parameters.size();
+    for (size_t place : k.needed)
+      tc::runtime::check_data(
+          *tensors[place], place < parameters ? "argument " + k.program.parameters[place].name
+                                              : "output " + k.program.outputs[place - parameters]);
     std::vector<void*> pointers;
-    for (int32_t i = 0; i < input_count; ++i)
-      pointers.push_back(tc::runtime::data_pointer(*inputs[i]));
-    for (int32_t o = 0; o < output_count; ++o)
-      pointers.push_back(tc::runtime::data_pointer(*outputs[o]));
+    for (const DLTensor* tensor : tensors) pointers.push_back(tc::runtime::data_pointer(*tensor));
     launch(kernel, host, pointers.data(), &tc::runtime::Kernel::launch);
   });
 }

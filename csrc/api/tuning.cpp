@@ -33,12 +33,11 @@ tc::store::TuningKey key_of(const tc_definition* definition, const tc_options* o
                             Tensors outputs, int32_t output_count) {
   const tc::lang::Definition& own = *required(definition, "definition").definition;
   tc::Target chosen = tc::parse_target(target ? target : "cpu");
-  const tc::api::Specialized specialized =
-      tc::api::specialize(own, inputs, input_count, outputs, output_count, /*addresses=*/false);
+  const Specialized specialized =
+      specialize(own, inputs, input_count, outputs, output_count, /*addresses=*/false);
   chosen.device = specialized.arguments.device.device_id;
-  return tc::api::tuning_key(own, specialized,
-                             options ? options->options : tc::make_options("default"), chosen,
-                             tc::machine::look_up(tc::runtime::host_threads()).cpu);
+  return tuning_key(own, specialized, options ? options->options : tc::make_options("default"),
+                    chosen, tc::machine::look_up(tc::runtime::host_threads()).cpu);
 }
 
 }  // namespace

@@ -99,10 +99,8 @@ class GradientMaker final : public caffe2::GradientMakerBase {
                                                        : differentiable_inputs(definition);
     check_range(wanted, kLists[3], Def().input_size(), "inputs");
     std::sort(wanted.begin(), wanted.end());
-    DerivativeShape shape = derivative_shape(*forward, lists.output_gradients, wanted);
-    lists.outputs = shape.outputs;
-    lists.input_gradients = shape.input_gradients;
-    return lists;
+    const auto shape = derivative_shape(*forward, lists.output_gradients, wanted);
+    return {lists.inputs, shape.outputs, lists.output_gradients, shape.input_gradients};
   }
 };
 
