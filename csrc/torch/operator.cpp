@@ -10,6 +10,7 @@
 #include <c10/util/ScopeExit.h>
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -82,14 +83,19 @@ void* current_stream(void*, DLDevice device) {
 
 /// Sizes, strides, device and specialised values, behind whether algorithms are to be
 /// deterministic; dtypes are part of it since a wrong one must not find a kernel.
-void append_key(std::vector<int64_t>& key, const at::Tensor& tensor) {
+bool append_key(std::vector<int64_t>& key, int64_t value) {
+  key.push_back(value);
+  return true;
+}
+bool append_key(std::vector<int64_t>& key, const at::Tensor& tensor) {
   key.push_back(static_cast<int64_t>(tensor.scalar_type()) * 1024 + tensor.dim());
   key.push_back(static_cast<int64_t>(tensor.layout()) * 1000000 +
                 static_cast<int64_t>(tensor.device().type()) * 1000 + tensor.device().index() + 1);
-  if (tensor.layout() != at::kStrided) return;
+  if (tensor.layout() != at::kStrided) return true;
   auto sizes = tensor.sizes(), strides = tensor.strides();
   key.insert(key.end(), sizes.begin(), sizes.end());
   key.insert(key.end(), strides.begin(), strides.end());
+  return true;
 }
 
 /// The same comparison without building the key: the path of every call.
@@ -226,37 +232,27 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
     const Specialization& made = find(inputs, {});
     if (outputs.size() == made.output_sizes.size() && lie_as_made(outputs, made)) return made;
   }
-  const auto& infos = definition_->inputs;
-  // Other kernels are made where results must not depend on the order of threads.
-  const bool deterministic = at::globalContext().deterministicAlgorithms();
-  auto matches = [&](const Specialization* candidate) {
-    KeyMatcher matcher(candidate->key);
-    if (!matcher.take(deterministic)) return false;
+  // Everything that a key is made of, as long as `take` goes on.
+  const auto each_part = [&](const auto& take) {
+    // Other kernels are made where results must not depend on the order of threads.
+    if (!take(int64_t{at::globalContext().deterministicAlgorithms()})) return false;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      if (infos[i].specialized) {
-        if (!matcher.take(specialized_value(inputs[i]))) return false;
-      } else if (!infos[i].scalar && !matcher.take(inputs[i].toTensor())) {
-        return false;
-      }
+      const ArgumentInfo& info = definition_->inputs[i];
+      if (info.specialized && !take(specialized_value(inputs[i]))) return false;
+      if (!info.scalar && !take(inputs[i].toTensor())) return false;
     }
-    for (const at::Tensor& output : outputs)
-      if (!matcher.take(output)) return false;
-    return matcher.done();
+    return std::all_of(outputs.begin(), outputs.end(), take);
   };
-  const Specialization* last = last_.load();
-  if (last && matches(last)) {
-    last->last_use.store(kernel_limit().now(), std::memory_order_relaxed);
-    return *last;
+  if (const Specialization* last = last_.load()) {
+    KeyMatcher matcher(last->key);
+    if (each_part([&](const auto& part) { return matcher.take(part); }) && matcher.done()) {
+      last->last_use.store(kernel_limit().now(), std::memory_order_relaxed);
+      return *last;
+    }
   }
 
-  std::vector<int64_t> key = {deterministic};
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (infos[i].specialized)
-      key.push_back(specialized_value(inputs[i]));
-    else if (!infos[i].scalar)
-      append_key(key, inputs[i].toTensor());
-  }
-  for (const at::Tensor& output : outputs) append_key(key, output);
+  std::vector<int64_t> key;
+  each_part([&](const auto& part) { return append_key(key, part); });
   {
     std::shared_lock<std::shared_mutex> lock(mutex_);
     if (const Specialization* known = lookup(key)) return remember(*known);
