@@ -16,10 +16,9 @@ using torch::autograd::variable_list;
 using torch::jit::Stack;
 
 struct Differentiable::Plan {
-  Differentiable* owner = nullptr;
   Flags wanted;  ///< of each input
   Needs needs;
-  /// By which results have gradients. Guarded by the owner's mutex.
+  /// By which results have gradients. Guarded by the Differentiable's mutex.
   mutable std::map<Flags, std::optional<GradientCall>> gradients;
 };
 
@@ -93,12 +92,12 @@ Known& known() {
 
 variable_list Recorded::backward(AutogradContext* context, const variable_list& gradients) {
   const auto holder = context->saved_data["plan"].toCapsule();
-  const Differentiable::Plan& plan = static_cast<const PlanHolder&>(*holder).plan;
+  const PlanHolder& recorded = static_cast<const PlanHolder&>(*holder);
   variable_list saved = context->get_saved_variables();
   at::Device device = at::kCPU;
   for (const at::Tensor& gradient : gradients)
     if (gradient.defined()) device = gradient.device();
-  const auto& infos = plan.owner->definition().inputs;
+  const auto& infos = recorded.owner->definition().inputs;
   Stack inputs;
   inputs.reserve(infos.size() + saved.size() + gradients.size());
   size_t next = 0;
@@ -113,8 +112,8 @@ variable_list Recorded::backward(AutogradContext* context, const variable_list& 
                               .expand(kept->second.toIntVector()));
     }
   }
-  variable_list values =
-      plan.owner->pull_back(plan, std::move(inputs), at::ArrayRef(saved).slice(next), gradients);
+  variable_list values = recorded.owner->pull_back(recorded.plan, std::move(inputs),
+                                                   at::ArrayRef(saved).slice(next), gradients);
   variable_list found;  // one for each edge of the node
   for (size_t k = 0; k < infos.size(); ++k)
     if (!infos[k].scalar) found.push_back(std::move(values[k]));
@@ -302,7 +301,6 @@ Differentiable::Key Differentiable::key_of(const Flags& wanted, const Stack& inp
 const Differentiable::Plan& Differentiable::find_plan(const Flags& wanted, const Stack& inputs) {
   return *find_or_make(mutex_, plans_, key_of(wanted, inputs), [&] {
     auto plan = std::make_unique<Plan>();
-    plan->owner = this;
     plan->wanted = wanted;
     plan->needs = rule_->needs(wanted, inputs);
     return plan;
