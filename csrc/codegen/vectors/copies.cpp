@@ -31,8 +31,15 @@ struct CopyLoops {
   Expr from, to;               ///< indices where all loops begin
 };
 
-Expr position(const Expr& value, int64_t step, Type type) {
-  return Halide::cast(type, value) * make_const(type, step);
+/// Leads both indices on by so many iterations of a loop.
+void advance(const CopyLoop& loop, const Expr& by, Expr& from, Expr& to) {
+  from = from + Halide::cast(from.type(), by) * make_const(from.type(), loop.from);
+  to = to + Halide::cast(to.type(), by) * make_const(to.type(), loop.to);
+}
+
+/// To the current iteration of all of them.
+void advance(const std::vector<CopyLoop>& loops, Expr& from, Expr& to) {
+  for (const CopyLoop& loop : loops) advance(loop, ir::make_variable(loop.name), from, to);
 }
 
 Expr ramp(const Expr& base, int64_t offset, int lanes) {
@@ -72,23 +79,24 @@ Nest serial_loop(const std::string& name, const Expr& extent, const Nest& body) 
   return nest::make_loop(name, 0, extent, Role::Serial, body);
 }
 
-/// The loops in this order, the last of this role, around the copy of one element.
+/// The loops in this order, the last of this role.
+Nest around(const std::vector<CopyLoop>& loops, Role last, Nest body) {
+  for (size_t l = loops.size(); l-- > 0;)
+    body = nest::make_loop(loops[l].name, 0, loops[l].extent,
+                           l + 1 == loops.size() ? last : Role::Serial, body);
+  return body;
+}
+
+/// The same around the copy of one element.
 Nest emit(const CopyLoops& copy, const std::vector<CopyLoop>& loops, Role last) {
   Expr from = copy.from, to = copy.to;
+  advance(loops, from, to);
   std::map<std::string, Expr> places;
-  for (const CopyLoop& loop : loops) {
-    from = from + position(ir::make_variable(loop.name), loop.from, from.type());
-    to = to + position(ir::make_variable(loop.name), loop.to, to.type());
-    places[loop.name] = ir::make_variable(loop.name);
-  }
+  for (const CopyLoop& loop : loops) places[loop.name] = ir::make_variable(loop.name);
   Compute element = *copy.element;
   element.value = copy.load ? load(copy, from) : compute(copy, places);
   element.index = to;
-  Nest result = nest::make(std::move(element));
-  for (size_t l = loops.size(); l-- > 0;)
-    result = nest::make_loop(loops[l].name, 0, loops[l].extent,
-                             l + 1 == loops.size() ? last : Role::Serial, result);
-  return result;
+  return around(loops, last, nest::make(std::move(element)));
 }
 
 /// How many iterations of a loop a block has, a power of two, and whether it is known that there
@@ -131,17 +139,12 @@ Nest interleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& colu
   const auto [side, certain] = side_of(row, lanes);
   const std::vector<CopyLoop> outer = others(copy, {&row, &column});
   std::vector<CopyLoop> plain = outer;
-  plain.push_back(row);
-  plain.push_back(column);
+  plain.insert(plain.end(), {row, column});
   if (side == 1) return emit(copy, plain, Role::Serial);
   const std::string block = row.name + ".b";
-  const Expr start = block_start(row, block, side);
-  Expr from = copy.from + position(start, row.from, copy.from.type()),
-       to = copy.to + position(start, row.to, copy.to.type());
-  for (const CopyLoop& loop : outer) {
-    from = from + position(ir::make_variable(loop.name), loop.from, from.type());
-    to = to + position(ir::make_variable(loop.name), loop.to, to.type());
-  }
+  Expr from = copy.from, to = copy.to;
+  advance(row, block_start(row, block, side), from, to);
+  advance(outer, from, to);
   std::vector<Expr> rows;
   for (int64_t c = 0; c < *as_const_int(column.extent); ++c)
     rows.push_back(load(copy, ramp(from, c * column.from, side)));
@@ -150,7 +153,7 @@ Nest interleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& colu
                           nest::make(nest::Lowered{ir::make_store(
                               copy.element->buffer, ramp(to, 0, value.type().lanes()), value,
                               copy.element->parameter)}));
-  for (size_t l = outer.size(); l-- > 0;) body = serial_loop(outer[l].name, outer[l].extent, body);
+  body = around(outer, Role::Serial, body);
   if (certain) return body;
   return nest::make(nest::Guard{row.extent >= side, body, emit(copy, plain, Role::Serial)});
 }
@@ -175,24 +178,18 @@ class Transpose {
     const Side along_row = side_of(row_, lanes), along_column = side_of(column_, lanes);
     side_ = std::min(along_row.lanes, along_column.lanes);
     std::vector<CopyLoop> plain = outer_;
-    plain.push_back(row_);
-    plain.push_back(column_);
+    plain.insert(plain.end(), {row_, column_});
     if (run_) plain.push_back(*run_);
     const Role last = run_ ? Role::Vector : Role::Serial;
     if (side_ == 1) return emit(copy_, plain, last);
 
     Expr from = copy_.from, to = copy_.to;
-    for (const CopyLoop& loop : outer_) {
-      from = from + position(ir::make_variable(loop.name), loop.from, from.type());
-      to = to + position(ir::make_variable(loop.name), loop.to, to.type());
-    }
+    advance(outer_, from, to);
     const std::string row_block = row_.name + ".b", column_block = column_.name + ".b";
     row_start_ = block_start(row_, row_block, side_);
     column_start_ = block_start(column_, column_block, side_);
-    from = from + position(row_start_, row_.from, from.type()) +
-           position(column_start_, column_.from, from.type());
-    to = to + position(row_start_, row_.to, to.type()) +
-         position(column_start_, column_.to, to.type());
+    advance(row_, row_start_, from, to);
+    advance(column_, column_start_, from, to);
 
     Nest body = copy_.load ? block(from, to) : computed_block(to);
     const Expr row_blocks = count_blocks(row_, side_);
@@ -201,8 +198,7 @@ class Transpose {
     body =
         nest::make_loop(row_block, 0, row_blocks, short_copy ? Role::Unrolled : Role::Serial, body);
     body = serial_loop(column_block, count_blocks(column_, side_), body);
-    for (size_t l = outer_.size(); l-- > 0;)
-      body = serial_loop(outer_[l].name, outer_[l].extent, body);
+    body = around(outer_, Role::Serial, body);
     if (along_row.certain && along_column.certain) return body;
     return nest::make(nest::Guard{row_.extent >= side_ && column_.extent >= side_, body,
                                   emit(copy_, plain, last)});
