@@ -4,8 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "base/memory.h"
-#include "base/numbers.h"
 #include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/walk.h"
@@ -37,14 +35,12 @@ struct InnermostLoops {
       around.leave();
       return result;
     }
-    const auto* buffer = as<nest::Buffer>(nest);
-    const bool in_tile = around.in_tile, in_slice = around.in_slice;
-    around.in_tile = in_tile || (buffer && buffer->memory == nest::Memory::Registers);
-    around.in_slice = in_slice || (buffer && buffer->memory == nest::Memory::Stack);
-    Nest result = visit_inside(nest);
-    around.in_tile = in_tile;
-    around.in_slice = in_slice;
-    return result;
+    ScopedValue<bool> in_tile(around.in_tile), in_slice(around.in_slice);
+    if (const auto* buffer = as<nest::Buffer>(nest)) {
+      around.in_tile = around.in_tile || buffer->memory == nest::Memory::Registers;
+      around.in_slice = around.in_slice || buffer->memory == nest::Memory::Stack;
+    }
+    return visit_inside(nest);
   }
 
   Nest visit_loop(const Nest& nest, const Loop& loop) {
@@ -68,58 +64,52 @@ struct InnermostLoops {
 };
 
 /// Loads with the loops around them: those at places that data says, or the others.
-class FindReads {
- public:
-  FindReads(bool gathers) : gathers_(gathers) {}
-  std::vector<Read> reads;
+struct FindReads {
+  const bool gathers;
+  std::vector<Read> reads = {};
+  std::vector<AroundLoop> inside = {};
+  Scope<> bound = {};
+  std::set<std::string> own = {};  ///< buffers of the nest
 
-  void visit(const Nest& nest) {
-    if (const auto* loop = as<Loop>(nest)) {
-      inside_.push_back(around_loop(*loop));
-      look(loop->min);
-      look(loop->extent);
-      visit(loop->body);
-      inside_.pop_back();
-    } else if (const auto* binding = as<nest::Binding>(nest)) {
-      look(binding->value);
-      ScopedBinding<> bind(bound_, binding->name);
-      visit(binding->body);
-    } else if (const auto* guard = as<nest::Guard>(nest)) {
-      if (gathers_) return;
-      look(guard->condition);
-      for_each_child(nest, [&](const Nest& child) { visit(child); });
-    } else if (const auto* compute = as<Compute>(nest)) {
-      if (compute->reduction != ir::Reduction::None) look(load_of(*compute));
-      look(compute->value);
-      look(compute->index);
-    } else {
-      if (const auto* buffer = as<nest::Buffer>(nest)) own_.insert(buffer->name);
-      for_each_child(nest, [&](const Nest& child) { visit(child); });
-    }
+  std::vector<Read> in(const Nest& nest) {
+    visit(nest);
+    return std::move(reads);
   }
 
- private:
+  void visit(const Nest& nest) {
+    if (as<nest::Prefetch>(nest) || (gathers && as<nest::Guard>(nest))) return;
+    if (const auto* compute = as<Compute>(nest)) {
+      if (compute->reduction != ir::Reduction::None) look(load_of(*compute));
+      look(compute->value);
+      return look(compute->index);
+    }
+    const auto* loop = as<Loop>(nest);
+    const auto* binding = as<nest::Binding>(nest);
+    if (loop) inside.push_back(around_loop(*loop));
+    if (const auto* buffer = as<nest::Buffer>(nest)) own.insert(buffer->name);
+    for_each_own_expression(nest, [&](const Expr& e) { look(e); });
+    if (binding) bound.push(binding->name);
+    for_each_child(nest, [&](const Nest& child) { visit(child); });
+    if (binding) bound.pop(binding->name);
+    if (loop) inside.pop_back();
+  }
+
   void look(const Expr& e) {
-    auto is_own = [&](const Load* load) { return own_.count(load->name) > 0; };
+    auto is_own = [&](const Load* load) { return own.count(load->name) > 0; };
     // Nothing has checked the place at which an index is read ahead: at a bad one there may be no
     // memory, where a prefetch does no harm and a load does.
     auto is_nested = [&](const Load* load) { return ir::has_load(load->index); };
     ir::walk(e, [&](const Expr& part) {
-      if (gathers_ && ir::find_choice(part)) return false;
+      if (gathers && ir::find_choice(part)) return false;
       const auto* load = part.as<Load>();
-      if (load && load->type.is_scalar() && ir::has_load(load->index) == gathers_ &&
-          !expr_uses_vars(load->index, bound_) &&
-          !(gathers_ &&
+      if (load && load->type.is_scalar() && ir::has_load(load->index) == gathers &&
+          !expr_uses_vars(load->index, bound) &&
+          !(gathers &&
             (ir::any<Load>(load->index, is_own) || ir::any<Load>(load->index, is_nested))))
-        reads.push_back({load->type, load->name, load->index, inside_});
+        reads.push_back({load->type, load->name, load->index, inside});
       return true;
     });
   }
-
-  const bool gathers_;
-  std::vector<AroundLoop> inside_;
-  Scope<> bound_;
-  std::set<std::string> own_;  ///< buffers of the nest
 };
 
 }  // namespace
@@ -155,17 +145,9 @@ Nest change_innermost_loops(const Nest& nest, const ChangeLoop& change) {
   return InnermostLoops{change, {}}.visit(nest);
 }
 
-std::vector<Read> find_reads(const Nest& nest) {
-  FindReads find(false);
-  find.visit(nest);
-  return std::move(find.reads);
-}
+std::vector<Read> find_reads(const Nest& nest) { return FindReads{false}.in(nest); }
 
-std::vector<Read> find_gathers(const Nest& nest) {
-  FindReads find(true);
-  find.visit(nest);
-  return std::move(find.reads);
-}
+std::vector<Read> find_gathers(const Nest& nest) { return FindReads{true}.in(nest); }
 
 bool has_loops(const Nest& nest) {
   return nest::any<Loop>(nest, [](const Loop& loop) {
@@ -206,10 +188,6 @@ void Footprint::join_runs(int64_t gap) {
   }
 }
 
-int64_t Footprint::lines() const { return divide_up(bytes(), kLineBytes); }
-
-int64_t Footprint::line() const { return std::max<int64_t>(1, kLineBytes / type.bytes()); }
-
 int64_t Footprint::runs() const {
   int64_t count = 1;
   for (const Walk& walk : walks) count *= walk.extent;
@@ -221,13 +199,5 @@ int64_t Footprint::span() const {
   for (const Walk& walk : walks) elements += walk.step * (walk.extent - 1);
   return elements;
 }
-
-Nest Footprint::prefetch(const Expr& place, int cache) const {
-  return nest::make(nest::Prefetch{buffer, type, place, cache});
-}
-
-Expr wide(const Expr& place) { return Halide::cast(Halide::Int(64), place); }
-
-Expr wide(int64_t distance) { return make_const(Halide::Int(64), distance); }
 
 }  // namespace tc::codegen

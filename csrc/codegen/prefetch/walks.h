@@ -1,12 +1,15 @@
 // Where loops lead an access: the footprint of their iterations as a start, a width and walks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/memory.h"
+#include "base/numbers.h"
 #include "nest/nest.h"
 
 namespace tc::codegen {
@@ -103,19 +106,24 @@ struct Footprint {
 
   int64_t bytes() const { return width * type.bytes(); }
   /// That a run takes which begins with one.
-  int64_t lines() const;
-  int64_t line() const;  ///< elements of a line
+  int64_t lines() const { return divide_up(bytes(), kLineBytes); }
+  /// Elements of a line.
+  int64_t line() const { return std::max<int64_t>(1, kLineBytes / type.bytes()); }
   int64_t runs() const;
   /// From the first element to behind the last.
   int64_t span() const;
 
   /// A prefetch of the line of an element of the buffer. What lies behind a buffer may have a place
   /// that 32 bits do not hold.
-  nest::Nest prefetch(const ir::Expr& place, int cache = 1) const;
+  nest::Nest prefetch(const ir::Expr& place, int cache = 1) const {
+    return nest::make(nest::Prefetch{buffer, type, place, cache});
+  }
 };
 
 /// A place, or a distance, as the index of a prefetch.
-ir::Expr wide(const ir::Expr& place);
-ir::Expr wide(int64_t distance);
+inline ir::Expr wide(const ir::Expr& place) { return Halide::cast(Halide::Int(64), place); }
+inline ir::Expr wide(int64_t distance) {
+  return Halide::Internal::make_const(Halide::Int(64), distance);
+}
 
 }  // namespace tc::codegen
