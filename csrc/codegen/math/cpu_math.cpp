@@ -8,7 +8,7 @@
 #include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/special_functions.h"
-#include "codegen/math/strict_floats.h"
+#include "codegen/math/strict_math.h"
 #include "codegen/math/vector_math.h"
 #include "codegen/names.h"
 #include "ir/program.h"
@@ -16,11 +16,9 @@
 namespace tc::codegen {
 namespace {
 
-Expr compare(Call::IntrinsicOp op, const Expr& a, const Expr& b) {
-  return strict(Halide::Bool(), op, a, b);
-}
+using namespace strict_math;
 
-Expr is_number(const Expr& x) { return compare(Call::strict_eq, x, x); }
+Expr is_number(const Expr& x) { return equal(x, x); }
 bool known_number(const Expr& x) { return is_const(x); }
 
 /// max or min that returns a NaN operand, as PyTorch's do.
@@ -28,8 +26,7 @@ Expr propagate(bool maximum, const Expr& a, const Expr& b) {
   Names names;
   const Expr x = names(a), y = names(b);
   // An unordered comparison is false, which keeps a NaN in x; one in y needs a test of its own.
-  Expr best = maximum ? select(compare(Call::strict_lt, x, y), y, x)
-                      : select(compare(Call::strict_lt, y, x), y, x);
+  Expr best = maximum ? select(less(x, y), y, x) : select(less(y, x), y, x);
   return names.around(known_number(y) ? best : select(is_number(y), best, y));
 }
 
@@ -37,8 +34,7 @@ Expr propagate(bool maximum, const Expr& a, const Expr& b) {
 Expr ignore(bool maximum, const Expr& a, const Expr& b) {
   Names names;
   const Expr x = names(a), y = names(b);
-  Expr best = maximum ? select(compare(Call::strict_lt, y, x), x, y)
-                      : select(compare(Call::strict_lt, x, y), x, y);
+  Expr best = maximum ? select(less(y, x), x, y) : select(less(x, y), x, y);
   // Unordered gives y, which is right for a NaN in x.
   return names.around(known_number(y) ? best : select(is_number(y), best, x));
 }
@@ -57,17 +53,13 @@ Expr libm(const std::string& name, const std::vector<Expr>& arguments) {
 Expr round_away(const Expr& x) {
   Expr whole = Halide::trunc(x), one = make_one(x.type());
   Expr half = make_const(x.type(), 0.5);
-  Expr away = whole + select(compare(Call::strict_lt, x, make_zero(x.type())), -one, one);
+  Expr away = whole + select(less(x, make_zero(x.type())), -one, one);
   // A difference of infinities is no number, and no comparison holds for it.
-  return select(compare(Call::strict_lt, Halide::abs(x - whole), half) || !is_number(x - whole),
-                whole, away);
+  return select(less(Halide::abs(x - whole), half) || !is_number(x - whole), whole, away);
 }
 
 /// Halide takes what is not at least 0 from 0, in doubles, which leaves -0.0 as it is.
-Expr absolute(const Expr& x) {
-  if (!is_double(x)) return Halide::abs(x);
-  return from_bits(bits_of(x) & integer(x, std::numeric_limits<int64_t>::max()));
-}
+Expr absolute(const Expr& x) { return is_double(x) ? clear_sign(x) : Halide::abs(x); }
 
 Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (Expr fast = vector_math(name, x); fast.defined()) return fast;
@@ -91,8 +83,7 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   if (name == "isnan") return named(x[0], [](const Expr& y) { return !is_number(y); });
   if (name == "isinf")
     return named(x[0], [](const Expr& y) {
-      return compare(Call::strict_eq, y, infinity(y.type())) ||
-             compare(Call::strict_eq, y, -infinity(y.type()));
+      return equal(y, infinity(y.type())) || equal(y, -infinity(y.type()));
     });
   for (const SpecialFunction& special : kSpecialFunctions) {
     if (name != special.name) continue;
@@ -123,8 +114,7 @@ Expr from_float(const Expr& e, Type type) {
   if (!is_narrow(type)) return Halide::cast(type, e);
   Expr single = Halide::cast<float>(e);
   // The sum keeps Halide from joining both steps; there is no instruction for that.
-  if (e.type().is_float() && e.type().bits() == 64)
-    single = strict(single.type(), Call::strict_add, single, make_const(Halide::Float(32), -0.0));
+  if (e.type().is_float() && e.type().bits() == 64) single = add(single, number(single, -0.0));
   if (!type.is_bfloat()) return Halide::cast(type, single);
   if (auto value = as_const_float(single)) return make_const(type, *value);
   return named(single, [&](const Expr& x) {
@@ -144,10 +134,8 @@ class LowerMath : public IRMutator {
     std::string name = ir::math_name(op);
     if (name.empty()) return IRMutator::visit(op);
     std::vector<Expr> arguments;
-    for (const Expr& argument : op->args) arguments.push_back(mutate(argument));
-    for (Expr& argument : arguments) argument = to_float(argument);
-    Expr result = builtin(name, arguments);
-    return result.type() == op->type ? result : from_float(result, op->type);
+    for (const Expr& argument : op->args) arguments.push_back(to_float(mutate(argument)));
+    return from_float(builtin(name, arguments), op->type);
   }
 
   Expr visit(const Cast* op) override {

@@ -49,6 +49,14 @@ inline ir::Expr bits_of_number(const ir::Expr& like, double value) {
   return integer(like, bits);
 }
 
+/// The absolute value, about which neither Halide nor LLVM concludes anything.
+inline ir::Expr clear_sign(const ir::Expr& x) {
+  const ir::Type type = x.type().with_code(halide_type_int);
+  const auto all_but_sign = static_cast<int64_t>(~uint64_t{0} >> (65 - type.bits()));
+  return reinterpret(x.type(),
+                     reinterpret(type, x) & Halide::Internal::make_const(type, all_but_sign));
+}
+
 /// C's copysign(magnitude, x).
 inline ir::Expr with_sign_of(const ir::Expr& x, const ir::Expr& magnitude) {
   const ir::Type type = Halide::UInt(x.type().bits(), x.type().lanes());

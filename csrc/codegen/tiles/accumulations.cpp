@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "codegen/math/float_bits.h"
 #include "codegen/names.h"
 #include "codegen/workarounds/hidden_zero.h"
 #include "ir/visit.h"
@@ -100,13 +101,6 @@ Nest hide(const std::string& local, ir::Type type, int64_t elements) {
       Call::make(type, kHidden, {ir::make_load(type, local, lane)}, Call::PureExtern)};
   return nest::make(
       Loop{name, 0, static_cast<int>(elements), Role::Vector, size_t{0}, nest::make(hidden)});
-}
-
-/// The absolute value, about which LLVM concludes nothing.
-Expr clear_sign(const Expr& e) {
-  const ir::Type bits = e.type().with_code(halide_type_int);
-  const auto mask = static_cast<int64_t>(~uint64_t{0} >> (65 - bits.bits()));
-  return reinterpret(e.type(), reinterpret(bits, e) & make_const(bits, mask));
 }
 
 /// A conversion from floats to floats; null for anything else.
