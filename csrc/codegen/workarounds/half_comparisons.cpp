@@ -12,24 +12,15 @@ class CompareFloats : public IRMutator {
  private:
   using IRMutator::visit;
   Expr visit(const Call* op) override {
-    if (op->is_intrinsic(Call::strict_lt) || op->is_intrinsic(Call::strict_le))
-      return compare(op, op->args[0], op->args[1], [&](const Expr& a, const Expr& b) {
-        return Call::make(op->type, op->name, {a, b}, op->call_type);
-      });
-    return IRMutator::visit(op);
-  }
-  Expr visit(const LT* op) override { return compare(op, op->a, op->b, LT::make); }
-  Expr visit(const LE* op) override { return compare(op, op->a, op->b, LE::make); }
-  Expr visit(const GT* op) override { return compare(op, op->a, op->b, GT::make); }
-  Expr visit(const GE* op) override { return compare(op, op->a, op->b, GE::make); }
-
-  template <class Node, class Make>
-  Expr compare(const Node* op, const Expr& left, const Expr& right, const Make& make) {
+    if (!op->is_intrinsic(Call::strict_lt) && !op->is_intrinsic(Call::strict_le))
+      return IRMutator::visit(op);
+    const Expr &left = op->args[0], &right = op->args[1];
     bool first = is_half(left), second = is_half(right);
     if (!(first || second) || !(first || is_const(left)) || !(second || is_const(right)))
       return IRMutator::visit(op);
     Expr a = mutate(left), b = mutate(right);
-    return first ? make(hidden(a), b) : make(a, hidden(b));
+    (first ? a : b) = hidden(first ? a : b);
+    return Call::make(op->type, op->name, {a, b}, op->call_type);
   }
 
   /// Whether LLVM could find e to be a half made float or double: what only selects, moves or
@@ -41,14 +32,14 @@ class CompareFloats : public IRMutator {
     };
     if (const auto* cast = e.as<Cast>())
       return cast->value.type().element_of() == Halide::Float(16) || is_half(cast->value);
-    if (const auto* name = e.as<Variable>())
-      return halves_.contains(name->name) && halves_.get(name->name);
+    if (const auto* name = e.as<Variable>()) {
+      const bool* half = halves_.find(name->name);
+      return half && *half;
+    }
     if (const auto* choice = e.as<Select>())
       return is_half(choice->true_value) || is_half(choice->false_value);
     if (const auto* lanes = e.as<Broadcast>()) return is_half(lanes->value);
     if (const auto* lanes = e.as<Shuffle>()) return any(lanes->vectors);
-    if (const auto* smaller = e.as<Min>()) return is_half(smaller->a) || is_half(smaller->b);
-    if (const auto* larger = e.as<Max>()) return is_half(larger->a) || is_half(larger->b);
     if (const auto* let = e.as<Let>()) return is_half(let->body) || is_half(let->value);
     const auto* call = e.as<Call>();
     if (!call) return false;
