@@ -136,10 +136,8 @@ class Expand : public IRMutator {
   /// Calls for their effect alone prefetch memory ahead of its use, where a bad address does no
   /// harm.
   Stmt visit(const Evaluate* op) override {
-    ++unchecked_;
-    Stmt result = IRMutator::visit(op);
-    --unchecked_;
-    return result;
+    ScopedValue<bool> unchecked(unchecked_, true);
+    return IRMutator::visit(op);
   }
 
   /// Sides of a choice are taken where its condition says so, whatever a vector evaluates.
@@ -154,7 +152,7 @@ class Expand : public IRMutator {
     // Known not to be negative, its lanes become addresses without a sign extension each. Lanes
     // that a condition leaves out may be negative, so only where there is none.
     if (index.type().is_vector() && index.type().bits() == 32 && !index.same_as(op->index) &&
-        unchecked_ == 0 && always())
+        !unchecked_ && always())
       index = index & make_const(index.type(), INT32_MAX);
     conditions_.pop_back();
     return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
@@ -185,7 +183,7 @@ class Expand : public IRMutator {
     auto checked = ir::find_checked_index(op);
     if (!checked) return IRMutator::visit(op);
     Expr index = mutate(checked->index);
-    if (unchecked_ > 0) return Halide::cast(op->type, index);
+    if (unchecked_) return Halide::cast(op->type, index);
     index = without_sign(index);
     const Expr size = lane(checked->size);
     const auto constant = as_const_int(size);
@@ -264,7 +262,7 @@ class Expand : public IRMutator {
   std::vector<Expr> conditions_;                    ///< under which the visited expression is used
   std::vector<Guard> guards_;                       ///< of the visited store
   const Store* store_ = nullptr;                    ///< that is visited
-  int unchecked_ = 0;  ///< inside of so many statements that need no check
+  bool unchecked_ = false;                          ///< inside of a statement that needs no check
 };
 
 }  // namespace

@@ -16,7 +16,6 @@
 #include <map>
 #include <memory>
 #include <system_error>
-#include <utility>
 
 #include "base/error.h"
 #include "codegen/cpu/checked_indices.h"
@@ -175,11 +174,9 @@ void measure_scratch(const Stmt& body, CpuCode& code) {
       body,
       [&](const For* op, ir::Visitor& self) {
         if (op->for_type != ForType::Parallel) return self.inside(op);
-        const int64_t outer_held = std::exchange(held, 0);
-        int64_t* const outer_most = std::exchange(most, &code.task_scratch);
+        ScopedValue<int64_t> of_task(held, 0);
+        ScopedValue<int64_t*> most_of_task(most, &code.task_scratch);
         self.inside(op);
-        held = outer_held;
-        most = outer_most;
       },
       [&](const Allocate* op, ir::Visitor& self) {
         int64_t bytes = 0;

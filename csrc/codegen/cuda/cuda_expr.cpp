@@ -152,10 +152,8 @@ std::string CudaExprPrinter::print_for_storage(const Expr& e) {
 /// An operand that is evaluated only under a condition. What it declares may load, so it must not
 /// move before the statement.
 std::string CudaExprPrinter::lazily(const Expr& e, Precedence context) {
-  ++lazy_depth_;
-  const std::string text = print(e, context);
-  --lazy_depth_;
-  return text;
+  ScopedValue<bool> lazy(lazy_, true);
+  return print(e, context);
 }
 
 CudaExprPrinter::Text CudaExprPrinter::binary(const Expr& a, const char* op, const Expr& b,
@@ -341,22 +339,20 @@ CudaExprPrinter::Text CudaExprPrinter::dispatch(const Expr& e) {
                          e.as<Select>()->false_value);
     case IRNodeType::Let: {
       const Let* op = e.as<Let>();
-      if (lazy_depth_ == 0) {
+      if (!lazy_) {
         declare_let(op->name, op->value);
         Text body = dispatch(op->body);
         drop_let(op->name);
         return body;
       }
       const std::string before = std::move(out_);
-      const int lazy_depth = lazy_depth_;
       out_.clear();
-      lazy_depth_ = 0;
+      ScopedValue<bool> lazy(lazy_, false);
       ++indent_;
       declare_let(op->name, op->value);
       line("return " + print(op->body) + ";");
       drop_let(op->name);
       --indent_;
-      lazy_depth_ = lazy_depth;
       const std::string inside = std::move(out_);
       out_ = before;
       return {"[&] {\n" + inside + std::string(2 * indent_, ' ') + "}()", kPrimary};

@@ -98,7 +98,7 @@ class CudaExprPrinter {
   Text math(const std::string& name, const Halide::Internal::Call* op);
   bool never_negative(const ir::Expr& e) const;
 
-  int lazy_depth_ = 0;
+  bool lazy_ = false;  ///< what is printed is evaluated only under a condition
 };
 
 }  // namespace tc::codegen

@@ -2,7 +2,6 @@
 
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "codegen/math/named.h"
@@ -39,9 +38,8 @@ class NameCommonCalls : public IRMutator {
   Expr name_calls(const Expr& e, const Region* outer) {
     Region region;
     region.outer = outer;
-    Region* const before = std::exchange(region_, &region);
+    ScopedValue<Region*> inside(region_, &region);
     const Expr named = IRMutator::mutate(e);
-    region_ = before;
     return region.calls.empty() ? named : keep_common(region, named);
   }
 

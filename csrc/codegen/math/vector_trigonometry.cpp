@@ -135,11 +135,8 @@ class VectorizeTrigonometry : public IRMutator {
  private:
   using IRMutator::visit;
   Stmt visit(const For* op) override {
-    const bool outer = vectors_;
-    vectors_ = vectors_ || op->for_type == ForType::Vectorized;
-    Stmt result = IRMutator::visit(op);
-    vectors_ = outer;
-    return result;
+    ScopedValue<bool> vectors(vectors_, vectors_ || op->for_type == ForType::Vectorized);
+    return IRMutator::visit(op);
   }
   Stmt visit(const Store* op) override {
     FindAngles find;

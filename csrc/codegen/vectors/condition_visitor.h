@@ -21,9 +21,8 @@ class ConditionVisitor : public Halide::Internal::IRVisitor {
  private:
   template <class Node>
   void inside(const Node* op) {
-    ++conditions_;
+    Halide::Internal::ScopedValue<int> conditions(conditions_, conditions_ + 1);
     IRVisitor::visit(op);
-    --conditions_;
   }
 };
 

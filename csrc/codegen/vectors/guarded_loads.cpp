@@ -109,9 +109,8 @@ class LowerChoices : public IRMutator {
   Branch branch(const Expr& e, bool inside) {
     Branch result;
     NamedValues outer = std::exchange(names_, {});
-    const bool before = std::exchange(inside_, inside);
+    ScopedValue<bool> is_inside(inside_, inside);
     result.value = mutate(e);
-    inside_ = before;
     result.names = std::exchange(names_, std::move(outer));
     return result;
   }
@@ -158,12 +157,8 @@ class HideChoices : public IRGraphMutator {
 
   using IRMutator::mutate;
   Expr mutate(const Expr& e) override {
-    bool outer = inside_;
-    Expr whole = outer ? e : substitute_in_all_lets(e);
-    inside_ = true;
-    Expr result = IRGraphMutator::mutate(whole);
-    inside_ = outer;
-    return result;
+    ScopedValue<bool> inside(inside_, true);
+    return IRGraphMutator::mutate(inside.old_value ? e : substitute_in_all_lets(e));
   }
 
  private:

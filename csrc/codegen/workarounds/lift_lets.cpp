@@ -58,11 +58,10 @@ class FlattenDeepLets : public IRMutator {
 
   /// An expression that begins with all names in it.
   Expr flatten(const Expr& e) {
-    const bool outer = std::exchange(inside_, true);
+    ScopedValue<bool> inside(inside_, true);
     auto before = std::exchange(names_, {});
     const Expr result = with_names<Let>(names_, IRMutator::mutate(e));
     names_ = std::move(before);
-    inside_ = outer;
     return result;
   }
 

@@ -1,7 +1,6 @@
 #include "codegen/workarounds/split_blocks.h"
 
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "codegen/names.h"
@@ -54,10 +53,8 @@ class SplitBlocks : public IRMutator {
   using IRMutator::visit;
 
   Stmt visit(const For* op) override {
-    const int64_t outer = std::exchange(most_, kMostInLoops);
-    Stmt result = IRMutator::visit(op);
-    most_ = outer;
-    return result;
+    ScopedValue<int64_t> most(most_, kMostInLoops);
+    return IRMutator::visit(op);
   }
   Stmt visit(const Block* op) override {
     std::vector<Stmt> result, straight;
