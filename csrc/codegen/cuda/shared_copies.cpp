@@ -14,27 +14,6 @@ namespace {
 class ShareCopies {
  public:
   Nest node(const Nest& n) {
-    if (const auto* loop = as<Loop>(n)) {
-      const bool thread = loop->role == Role::Thread;
-      if (thread) threads_.push_back(loop);
-      Nest made = children(n);
-      if (thread) threads_.pop_back();
-      return made;
-    }
-    if (const auto* buffer = as<nest::Buffer>(n)) {
-      const bool shared = buffer->memory == nest::Memory::Shared;
-      if (shared) shared_.insert(buffer->name);
-      Nest made = children(n);
-      if (shared) shared_.erase(buffer->name);
-      return made;
-    }
-    if (const auto* guard = as<nest::Guard>(n)) {
-      const bool differs = uses_threads(guard->condition, threads_);
-      conditions_ += differs;
-      Nest made = children(n);
-      conditions_ -= differs;
-      return made;
-    }
     if (!as<nest::Sequence>(n) && !as<nest::Copy>(n)) return children(n);
     std::vector<Nest> parts;
     bool copying = false;
@@ -52,6 +31,15 @@ class ShareCopies {
 
  private:
   Nest children(const Nest& n) {
+    ScopedValue<ThreadLoops> threads(threads_);
+    ScopedValue<std::set<std::string>> shared(shared_);
+    ScopedValue<int> conditions(conditions_);
+    if (const auto* loop = as<Loop>(n); loop && loop->role == Role::Thread)
+      threads_.push_back(loop);
+    if (const auto* buffer = as<nest::Buffer>(n); buffer && buffer->memory == nest::Memory::Shared)
+      shared_.insert(buffer->name);
+    if (const auto* guard = as<nest::Guard>(n))
+      conditions_ += uses_threads(guard->condition, threads_);
     return nest::map_children(n, [&](const Nest& child) { return node(child); });
   }
 

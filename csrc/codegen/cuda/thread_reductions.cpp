@@ -12,17 +12,14 @@ namespace {
 class ReduceOverThreads {
  public:
   Nest node(const Nest& n) {
-    const auto* loop = as<Loop>(n);
-    const bool thread = loop && loop->role == Role::Thread;
-    const auto* guard = as<nest::Guard>(n);
-    const bool differs = guard && uses_threads(guard->condition, threads_);
     if (const auto* compute = as<Compute>(n)) return reduce(n, *compute);
-    if (thread) threads_.push_back(loop);
-    conditions_ += differs;
-    Nest made = nest::map_children(n, [&](const Nest& child) { return node(child); });
-    conditions_ -= differs;
-    if (thread) threads_.pop_back();
-    return made;
+    ScopedValue<ThreadLoops> threads(threads_);
+    ScopedValue<int> conditions(conditions_);
+    if (const auto* loop = as<Loop>(n); loop && loop->role == Role::Thread)
+      threads_.push_back(loop);
+    if (const auto* guard = as<nest::Guard>(n))
+      conditions_ += uses_threads(guard->condition, threads_);
+    return nest::map_children(n, [&](const Nest& child) { return node(child); });
   }
 
  private:
