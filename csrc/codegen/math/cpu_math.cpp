@@ -1,5 +1,3 @@
-#include "codegen/math/cpu_math.h"
-
 #include <limits>
 #include <map>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
+#include "codegen/math/passes.h"
 #include "codegen/math/special_functions.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/math/vector_math.h"

@@ -1,5 +1,3 @@
-#include "codegen/math/invariant_divisors.h"
-
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "codegen/math/named.h"
+#include "codegen/math/passes.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"
 #include "codegen/vectors/condition_visitor.h"

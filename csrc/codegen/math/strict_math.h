@@ -3,9 +3,17 @@
 
 #include <initializer_list>
 
-#include "codegen/math/strict_floats.h"
+#include "ir/halide.h"
 
-namespace tc::codegen::strict_math {
+namespace tc::codegen {
+
+/// One operation that later passes leave as it is, such as Call::strict_add.
+inline ir::Expr strict(ir::Type type, Halide::Internal::Call::IntrinsicOp op, const ir::Expr& a,
+                       const ir::Expr& b) {
+  return Halide::Internal::Call::make(type, op, {a, b}, Halide::Internal::Call::PureIntrinsic);
+}
+
+namespace strict_math {
 
 inline ir::Expr add(const ir::Expr& a, const ir::Expr& b) {
   return strict(a.type(), Halide::Internal::Call::strict_add, a, b);
@@ -38,4 +46,6 @@ inline ir::Expr polynomial(const ir::Expr& x, std::initializer_list<double> coef
   return sum;
 }
 
-}  // namespace tc::codegen::strict_math
+}  // namespace strict_math
+
+}  // namespace tc::codegen

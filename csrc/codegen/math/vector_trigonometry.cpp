@@ -1,5 +1,3 @@
-#include "codegen/math/vector_trigonometry.h"
-
 #include <algorithm>
 #include <functional>
 #include <string>
@@ -7,6 +5,7 @@
 
 #include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
+#include "codegen/math/passes.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"
 #include "codegen/vectors/condition_visitor.h"

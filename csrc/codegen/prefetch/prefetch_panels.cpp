@@ -1,5 +1,3 @@
-#include "codegen/prefetch/prefetch_panels.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -8,6 +6,7 @@
 #include "base/memory.h"
 #include "codegen/names.h"
 #include "codegen/prefetch/next_part.h"
+#include "codegen/prefetch/passes.h"
 #include "codegen/prefetch/walks.h"
 #include "ir/loops.h"
 

@@ -1,5 +1,3 @@
-#include "codegen/prefetch/prefetch_passes.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -8,6 +6,7 @@
 
 #include "base/numbers.h"
 #include "codegen/names.h"
+#include "codegen/prefetch/passes.h"
 #include "codegen/prefetch/walks.h"
 #include "machine/limits.h"
 

@@ -1,5 +1,3 @@
-#include "codegen/tiles/forward_values.h"
-
 #include <iterator>
 #include <map>
 #include <utility>
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
+#include "codegen/tiles/passes.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 

@@ -1,5 +1,3 @@
-#include "codegen/vectors/copies.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -10,6 +8,7 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
+#include "codegen/vectors/passes.h"
 #include "ir/loops.h"
 #include "machine/limits.h"
 

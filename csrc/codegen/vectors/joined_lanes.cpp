@@ -1,5 +1,3 @@
-#include "codegen/vectors/joined_lanes.h"
-
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -11,6 +9,7 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
+#include "codegen/vectors/passes.h"
 #include "ir/expressions/choices.h"
 #include "ir/visit.h"
 #include "machine/limits.h"

@@ -1,5 +1,3 @@
-#include "codegen/vectors/near_gathers.h"
-
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "codegen/names.h"
+#include "codegen/vectors/passes.h"
 #include "ir/visit.h"
 #include "machine/limits.h"
 

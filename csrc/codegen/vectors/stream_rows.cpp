@@ -1,5 +1,3 @@
-#include "codegen/vectors/stream_rows.h"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -7,6 +5,7 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
+#include "codegen/vectors/passes.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 #include "machine/limits.h"

@@ -1,7 +1,6 @@
-#include "codegen/vectors/vector_intrinsics.h"
-
 #include "codegen/names.h"
 #include "codegen/vectors/guarded_loads.h"
+#include "codegen/vectors/passes.h"
 #include "ir/expressions/choices.h"
 
 namespace tc::codegen {

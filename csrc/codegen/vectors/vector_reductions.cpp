@@ -1,5 +1,3 @@
-#include "codegen/vectors/vector_reductions.h"
-
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -8,9 +6,10 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
-#include "codegen/tiles/merge_reductions.h"
-#include "codegen/workarounds/byte_sums.h"
+#include "codegen/tiles/passes.h"
+#include "codegen/vectors/passes.h"
 #include "codegen/workarounds/hidden_zero.h"
+#include "codegen/workarounds/passes.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/visit.h"

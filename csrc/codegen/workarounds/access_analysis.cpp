@@ -1,8 +1,7 @@
-#include "codegen/workarounds/access_analysis.h"
-
 #include <cstdint>
 
 #include "codegen/names.h"
+#include "codegen/workarounds/passes.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 

@@ -1,7 +1,6 @@
-#include "codegen/workarounds/byte_sums.h"
-
 #include "codegen/names.h"
 #include "codegen/workarounds/hidden_zero.h"
+#include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

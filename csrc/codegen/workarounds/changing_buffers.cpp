@@ -1,9 +1,8 @@
-#include "codegen/workarounds/changing_buffers.h"
-
 #include <map>
 #include <string>
 
 #include "codegen/names.h"
+#include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

@@ -1,9 +1,8 @@
-#include "codegen/workarounds/half_comparisons.h"
-
 #include <algorithm>
 
 #include "codegen/names.h"
 #include "codegen/workarounds/hidden_zero.h"
+#include "codegen/workarounds/passes.h"
 
 namespace tc::codegen {
 namespace {

@@ -1,6 +1,6 @@
-#include "codegen/workarounds/large_arrays.h"
-
 #include <utility>
+
+#include "codegen/workarounds/passes.h"
 
 namespace tc::codegen {
 

@@ -1,5 +1,3 @@
-#include "codegen/workarounds/lift_lets.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
@@ -8,6 +6,7 @@
 
 #include "codegen/math/named.h"
 #include "codegen/names.h"
+#include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

@@ -1,8 +1,7 @@
-#include "codegen/workarounds/nested_truncations.h"
-
 #include <utility>
 
 #include "codegen/names.h"
+#include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

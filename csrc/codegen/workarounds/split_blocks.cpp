@@ -1,9 +1,8 @@
-#include "codegen/workarounds/split_blocks.h"
-
 #include <cstdint>
 #include <vector>
 
 #include "codegen/names.h"
+#include "codegen/workarounds/passes.h"
 
 namespace tc::codegen {
 namespace {
