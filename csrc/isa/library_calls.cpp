@@ -11,10 +11,6 @@
 namespace tc::ir {
 namespace {
 
-using Halide::Internal::as_const_int;
-using Halide::Internal::Call;
-using Halide::Internal::Mul;
-
 /// One index of the statement and how it moves through the operands.
 struct Index {
   const Iterator* iterator = nullptr;
@@ -46,7 +42,7 @@ std::optional<int64_t> first_element(const MemoryAccess& access, const Layout& l
 }
 
 std::optional<SumOfProducts> as_sum_of_products(const Program& program, const Statement& statement,
-                                                const std::map<std::string, Layout>& layouts) {
+                                                const Layouts& layouts) {
   Type type = program.tensor(statement.tensor).type;
   if (statement.reduction != Reduction::Sum || is_scatter(statement) || statement.guard.defined() ||
       !type.is_float())
@@ -110,8 +106,7 @@ bool has_window(const MemoryAccess& access, const std::vector<Index>& indices) {
       });
 }
 
-std::optional<LibraryCall> match_product(const SumOfProducts& sum,
-                                         const std::map<std::string, Layout>& layouts) {
+std::optional<LibraryCall> match_product(const SumOfProducts& sum, const Layouts& layouts) {
   if (has_window(sum.a, sum.indices) || has_window(sum.b, sum.indices)) return std::nullopt;
   Group batch, m, n, k;
   for (const Index& index : sum.indices) {
@@ -251,8 +246,7 @@ bool produces(int64_t size, int64_t padding, int64_t stride, int64_t dilation, i
 /// The call for a sum whose factor `a` is the image. `layout` is the image's; `padding` is what
 /// lies around it in the text, or null.
 std::optional<LibraryCall> build_convolution(const SumOfProducts& sum, const Layout& layout,
-                                             const Padding* padding,
-                                             const std::map<std::string, Layout>& layouts) {
+                                             const Padding* padding, const Layouts& layouts) {
   const std::optional<ConvolutionIndices> sorted = sort_indices(sum, layout);
   if (!sorted) return std::nullopt;
   const ConvolutionIndices& indices = *sorted;
@@ -361,8 +355,7 @@ std::optional<LibraryCall> build_convolution(const SumOfProducts& sum, const Lay
 }
 
 std::optional<LibraryCall> match_convolution(const Program& program, size_t at,
-                                             const SumOfProducts& sum,
-                                             const std::map<std::string, Layout>& layouts) {
+                                             const SumOfProducts& sum, const Layouts& layouts) {
   if (!sum.statement->initializes) return std::nullopt;
   // Either factor may be the image.
   SumOfProducts swapped = sum;
@@ -405,8 +398,7 @@ std::string describe(const char* name, const int64_t* values, int32_t count, int
 
 }  // namespace
 
-std::vector<LibraryCall> match_library_calls(const Program& program,
-                                             const std::map<std::string, Layout>& layouts) {
+std::vector<LibraryCall> match_library_calls(const Program& program, const Layouts& layouts) {
   std::vector<LibraryCall> calls;
   for (size_t s = 0; s < program.statements.size(); ++s) {
     auto sum = as_sum_of_products(program, program.statements[s], layouts);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -39,8 +38,7 @@ struct LibraryCall {
 /// may be strided, dilated and grouped, over one to three dimensions, its image padded by the
 /// statement before it, and may be the gradient of one with respect to its image or its filters.
 /// Floating-point types only. `layouts` names every tensor of the specialised program.
-std::vector<LibraryCall> match_library_calls(const Program& program,
-                                             const std::map<std::string, Layout>& layouts);
+std::vector<LibraryCall> match_library_calls(const Program& program, const Layouts& layouts);
 
 /// "product of 4 matrices 128x64 and 64x32", "convolution of 4x64x58x58 with 64x64x3x3, stride 2,
 /// padding 1, in 2 groups".

@@ -9,8 +9,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 /// Whether the condition, over this iterator alone, holds on one side of some value only.
 template <class Comparison>
 bool is_half_line(const Expr& condition, const std::string& iterator) {
