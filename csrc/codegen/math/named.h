@@ -26,15 +26,27 @@ Body with_names(const NamedValues& names, Body body) {
 class Names {
  public:
   /// A name for a value of names so far, or the value itself where that is as short.
-  ir::Expr operator()(const ir::Expr& value);
+  ir::Expr operator()(const ir::Expr& value) {
+    if (value.as<Halide::Internal::Variable>() || value.as<Halide::Internal::Load>() ||
+        Halide::Internal::is_const(value))
+      return value;
+    values_.emplace_back(Halide::Internal::unique_name("m"), value);
+    return Halide::Internal::Variable::make(value.type(), values_.back().first);
+  }
   /// An expression of these names with their values.
-  ir::Expr around(ir::Expr e) const;
+  ir::Expr around(ir::Expr e) const {
+    return with_names<Halide::Internal::Let>(values_, std::move(e));
+  }
 
  private:
   NamedValues values_;
 };
 
 /// `use` of a name for one value.
-ir::Expr named(const ir::Expr& value, const std::function<ir::Expr(const ir::Expr&)>& use);
+inline ir::Expr named(const ir::Expr& value, const std::function<ir::Expr(const ir::Expr&)>& use) {
+  Names names;
+  const ir::Expr name = names(value);
+  return names.around(use(name));
+}
 
 }  // namespace tc::codegen
