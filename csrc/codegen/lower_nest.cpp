@@ -6,7 +6,6 @@
 #include "codegen/cuda/cuda_printer.h"
 #include "codegen/names.h"
 #include "codegen/tiles/accumulations.h"
-#include "codegen/tiles/intrinsics.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {

@@ -1,5 +1,3 @@
-#include "codegen/cuda/shared_copies.h"
-
 #include <set>
 #include <string>
 

@@ -1,5 +1,3 @@
-#include "codegen/cuda/thread_reductions.h"
-
 #include <string>
 
 #include "base/error.h"

@@ -1,5 +1,3 @@
-#include "codegen/tiles/intrinsics.h"
-
 #include <optional>
 #include <utility>
 #include <vector>
