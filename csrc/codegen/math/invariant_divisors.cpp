@@ -8,7 +8,6 @@
 #include "codegen/math/passes.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"
-#include "codegen/vectors/condition_visitor.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 #include "machine/limits.h"
@@ -27,56 +26,62 @@ bool is_power_of_two(const Expr& e) {
 }
 
 /// What an innermost loop divides by, and whether there are vectors in it.
-class FindDivisors : public ConditionVisitor {
- public:
-  explicit FindDivisors(const For* loop) {
-    changing_.push(loop->name);
-    loop->body.accept(this);
-    auto is_stored = [&](const Load* op) { return stores_.count(op->name) > 0; };
-    auto changes = [&](const Expr& divisor) {
-      return expr_uses_vars(divisor, changing_) || ir::any<Load>(divisor, is_stored);
-    };
-    divisors.erase(std::remove_if(divisors.begin(), divisors.end(), changes), divisors.end());
-  }
-  std::vector<Expr> divisors;
+struct Divisors {
+  std::vector<Expr> values;
   bool vectors = false;
-
- private:
-  using ConditionVisitor::visit;
-  void visit(const For* op) override {
-    changing_.push(op->name);
-    vectors = vectors || op->for_type == ForType::Vectorized;
-    IRVisitor::visit(op);
-  }
-  void visit(const LetStmt* op) override {
-    changing_.push(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const Let* op) override {
-    changing_.push(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const Allocate* op) override {
-    stores_.insert(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const Store* op) override {
-    stores_.insert(op->name);
-    IRVisitor::visit(op);
-  }
-  void visit(const Div* op) override {
-    IRVisitor::visit(op);
-    const Expr& d = op->b;
-    if (!d.type().is_float() || d.type().bits() < 32 || d.type().is_vector() || is_power_of_two(d))
-      return;
-    if (conditions_ > 0 && ir::has_load(d)) return;
-    if (std::none_of(divisors.begin(), divisors.end(), [&](const Expr& e) { return equal(e, d); }))
-      divisors.push_back(d);
-  }
-
-  Scope<> changing_;
-  std::set<std::string> stores_;
 };
+Divisors find_divisors(const For* loop) {
+  Divisors found;
+  Scope<> changing;
+  changing.push(loop->name);
+  std::set<std::string> stores;
+  // What a choice keeps from being read must not be read in front of it.
+  bool chosen = false;
+  auto change = [&](const auto* op, ir::Visitor& self) {
+    changing.push(op->name);
+    self.inside(op);
+  };
+  auto store = [&](const auto* op, ir::Visitor& self) {
+    stores.insert(op->name);
+    self.inside(op);
+  };
+  auto choose = [&](const auto* op, ir::Visitor& self) {
+    ScopedValue<bool> inside(chosen, true);
+    self.inside(op);
+  };
+  ir::visit(
+      loop->body,
+      [&](const For* op, ir::Visitor& self) {
+        found.vectors = found.vectors || op->for_type == ForType::Vectorized;
+        change(op, self);
+      },
+      [&](const LetStmt* op, ir::Visitor& self) { change(op, self); },
+      [&](const Let* op, ir::Visitor& self) { change(op, self); },
+      [&](const Allocate* op, ir::Visitor& self) { store(op, self); },
+      [&](const Store* op, ir::Visitor& self) { store(op, self); },
+      [&](const Select* op, ir::Visitor& self) { choose(op, self); },
+      [&](const IfThenElse* op, ir::Visitor& self) { choose(op, self); },
+      [&](const Call* op, ir::Visitor& self) {
+        op->is_intrinsic(Call::if_then_else) ? choose(op, self) : self.inside(op);
+      },
+      [&](const Div* op, ir::Visitor& self) {
+        self.inside(op);
+        const Expr& d = op->b;
+        if (!d.type().is_float() || d.type().bits() < 32 || d.type().is_vector() ||
+            is_power_of_two(d) || (chosen && ir::has_load(d)))
+          return;
+        if (std::none_of(found.values.begin(), found.values.end(),
+                         [&](const Expr& e) { return equal(e, d); }))
+          found.values.push_back(d);
+      });
+  auto is_stored = [&](const Load* op) { return stores.count(op->name) > 0; };
+  auto changes = [&](const Expr& divisor) {
+    return expr_uses_vars(divisor, changing) || ir::any<Load>(divisor, is_stored);
+  };
+  found.values.erase(std::remove_if(found.values.begin(), found.values.end(), changes),
+                     found.values.end());
+  return found;
+}
 
 struct Divisor {
   Expr value;
@@ -107,15 +112,15 @@ Stmt replace_quotients(const Stmt& stmt, const std::vector<Divisor>& divisors) {
 
 /// A serial loop without other serial loops inside.
 Stmt change_innermost(const For* op) {
-  FindDivisors find(op);
+  const Divisors found = find_divisors(op);
   auto extent = as_const_int(op->extent);
-  if (!find.vectors || find.divisors.empty() || find.divisors.size() > machine::kMostDivisors ||
+  if (!found.vectors || found.values.empty() || found.values.size() > machine::kMostDivisors ||
       (extent && *extent < machine::kDividedIterations))
     return op;
 
   std::vector<Divisor> divisors;
   Expr usual = const_true();
-  for (const Expr& value : find.divisors) {
+  for (const Expr& value : found.values) {
     const Divisor& divisor = divisors.emplace_back(Divisor{value});
     Expr d = Variable::make(value.type(), divisor.name);
     usual = usual && make_const(d.type(), kSmallest) < d && d < make_const(d.type(), kLargest);

@@ -8,7 +8,6 @@
 #include "codegen/math/passes.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"
-#include "codegen/vectors/condition_visitor.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 
@@ -91,31 +90,35 @@ Function function_of(const Call* op) {
 }
 
 /// The arguments of a value's calls that can be computed before it, each once.
-class FindAngles : public ConditionVisitor {
- public:
+std::vector<Expr> find_angles(const Expr& value) {
   std::vector<Expr> angles;
-
- private:
-  using ConditionVisitor::visit;
-  void visit(const Call* op) override {
-    const int before = calls_;
-    ConditionVisitor::visit(op);
-    if (!function_of(op) || calls_++ != before) return;
-    const Expr& x = op->args[0];
-    if ((conditions_ > 0 && ir::has_load(x)) || expr_uses_vars(x, bound_)) return;
-    if (std::none_of(angles.begin(), angles.end(),
-                     [&](const Expr& known) { return Halide::Internal::equal(known, x); }))
-      angles.push_back(x);
-  }
-  void visit(const Let* op) override {
-    op->value.accept(this);
-    bound_.push(op->name);
-    op->body.accept(this);
-    bound_.pop(op->name);
-  }
-  Scope<> bound_;
-  int calls_ = 0;  ///< visited so far
-};
+  Scope<> bound;
+  // What a choice keeps from being read must not be read in front of it.
+  bool chosen = false;
+  int calls = 0;  // visited so far
+  auto choose = [&](const auto* op, ir::Visitor& self) {
+    ScopedValue<bool> inside(chosen, true);
+    self.inside(op);
+  };
+  ir::visit(
+      value, [&](const Select* op, ir::Visitor& self) { choose(op, self); },
+      [&](const Call* op, ir::Visitor& self) {
+        const int before = calls;
+        op->is_intrinsic(Call::if_then_else) ? choose(op, self) : self.inside(op);
+        if (!function_of(op) || calls++ != before) return;
+        const Expr& x = op->args[0];
+        if ((chosen && ir::has_load(x)) || expr_uses_vars(x, bound)) return;
+        if (std::none_of(angles.begin(), angles.end(),
+                         [&](const Expr& known) { return Halide::Internal::equal(known, x); }))
+          angles.push_back(x);
+      },
+      [&](const Let* op, ir::Visitor& self) {
+        op->value.accept(&self);
+        ScopedBinding<> bind(bound, op->name);
+        op->body.accept(&self);
+      });
+  return angles;
+}
 
 /// Calls of known angles, by their names, as C's or ours.
 Stmt replace_calls(const Stmt& stmt, const std::vector<Expr>& angles,
@@ -130,37 +133,36 @@ Stmt replace_calls(const Stmt& stmt, const std::vector<Expr>& angles,
   });
 }
 
-class VectorizeTrigonometry : public IRMutator {
- private:
-  using IRMutator::visit;
-  Stmt visit(const For* op) override {
-    ScopedValue<bool> vectors(vectors_, vectors_ || op->for_type == ForType::Vectorized);
-    return IRMutator::visit(op);
+/// The store of a vector, by the angles that are computed before it.
+Stmt choose_functions(const Store* op) {
+  const std::vector<Expr> angles = find_angles(op->value);
+  if (angles.empty()) return op;
+  std::vector<Expr> names;
+  Expr usual;
+  for (const Expr& angle : angles) {
+    const Expr& x = names.emplace_back(Variable::make(angle.type(), unique_name("angle")));
+    Expr small = less(Halide::abs(x), number(x, kLargest));
+    usual = usual.defined() ? usual && small : small;
   }
-  Stmt visit(const Store* op) override {
-    FindAngles find;
-    if (vectors_) op->value.accept(&find);
-    if (find.angles.empty()) return op;
-    std::vector<Expr> names;
-    Expr usual;
-    for (const Expr& angle : find.angles) {
-      const Expr& x = names.emplace_back(Variable::make(angle.type(), unique_name("angle")));
-      Expr small = less(Halide::abs(x), number(x, kLargest));
-      usual = usual.defined() ? usual && small : small;
-    }
-    Stmt fast = replace_calls(op, find.angles, names, true);
-    Stmt slow = replace_calls(op, find.angles, names, false);
-    Stmt result = IfThenElse::make(Halide::likely(usual), fast, slow);
-    for (size_t i = names.size(); i-- > 0;)
-      result = LetStmt::make(names[i].as<Variable>()->name, find.angles[i], result);
-    return result;
-  }
-
-  bool vectors_ = false;
-};
+  Stmt fast = replace_calls(op, angles, names, true);
+  Stmt slow = replace_calls(op, angles, names, false);
+  Stmt result = IfThenElse::make(Halide::likely(usual), fast, slow);
+  for (size_t i = names.size(); i-- > 0;)
+    result = LetStmt::make(names[i].as<Variable>()->name, angles[i], result);
+  return result;
+}
 
 }  // namespace
 
-Stmt vectorize_trigonometry(const Stmt& stmt) { return VectorizeTrigonometry().mutate(stmt); }
+Stmt vectorize_trigonometry(const Stmt& stmt) {
+  bool vectors = false;  // around what is visited
+  return ir::mutate(
+      stmt,
+      [&](const For* op, ir::Mutator& self) {
+        ScopedValue<bool> inside(vectors, vectors || op->for_type == ForType::Vectorized);
+        return self.inside(op);
+      },
+      [&](const Store* op, ir::Mutator&) { return vectors ? choose_functions(op) : Stmt(op); });
+}
 
 }  // namespace tc::codegen
