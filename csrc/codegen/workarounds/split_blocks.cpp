@@ -3,6 +3,7 @@
 
 #include "codegen/names.h"
 #include "codegen/workarounds/passes.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
@@ -38,62 +39,52 @@ class Measure : public IRGraphVisitor {
   }
 };
 
-class SplitBlocks : public IRMutator {
- public:
-  Stmt split(const Stmt& stmt) {
-    Stmt result = mutate(stmt);
-    if (branches_ == 0) return result;
-    // Named outside of tasks, which have contexts of their own (see define_launch).
-    Expr context = ir::make_variable("__user_context", Halide::type_of<const void*>());
-    return LetStmt::make(kAddress, reinterpret(Halide::UInt(64), context), result);
-  }
-
- private:
-  using IRMutator::visit;
-
-  Stmt visit(const For* op) override {
-    ScopedValue<int64_t> most(most_, kMostInLoops);
-    return IRMutator::visit(op);
-  }
-  Stmt visit(const Block* op) override {
-    std::vector<Stmt> result, straight;
-    int64_t nodes = 0;
-    auto close = [&] {
-      if (nodes > most_) straight = {in_branch(Block::make(straight))};
-      result.insert(result.end(), straight.begin(), straight.end());
-      straight.clear();
-      nodes = 0;
-    };
-    Stmt rest = op;
-    while (rest.defined()) {
-      const auto* block = rest.as<Block>();
-      Stmt each = block ? block->first : rest;
-      rest = block ? block->rest : Stmt();
-      Measure measure;
-      each.accept(&measure);
-      if (measure.loops) {
-        close();
-        result.push_back(mutate(each));
-        continue;
-      }
-      straight.push_back(mutate(each));
-      nodes += measure.nodes;
-      if (nodes > most_) close();
-    }
-    close();
-    return Block::make(result);
-  }
-
-  Stmt in_branch(const Stmt& stmt) {
-    // No address is that small, which LLVM does not know.
-    Expr small = make_const(Halide::UInt(64), ++branches_);
-    return IfThenElse::make(ir::make_variable(kAddress, Halide::UInt(64)) != small, stmt);
-  }
-  int64_t branches_ = 0, most_ = kMost;
-};
-
 }  // namespace
 
-Stmt split_blocks(const Stmt& stmt) { return SplitBlocks().split(stmt); }
+Stmt split_blocks(const Stmt& stmt) {
+  int64_t branches = 0, most = kMost;
+  auto in_branch = [&](const Stmt& body) {
+    // No address is that small, which LLVM does not know.
+    Expr small = make_const(Halide::UInt(64), ++branches);
+    return IfThenElse::make(ir::make_variable(kAddress, Halide::UInt(64)) != small, body);
+  };
+  const Stmt split = ir::mutate(
+      stmt,
+      [&](const For* op, ir::Mutator& self) {
+        ScopedValue<int64_t> most_inside(most, kMostInLoops);
+        return self.inside(op);
+      },
+      [&](const Block* op, ir::Mutator& self) {
+        std::vector<Stmt> result, straight;
+        int64_t nodes = 0;
+        auto close = [&] {
+          if (nodes > most) straight = {in_branch(Block::make(straight))};
+          result.insert(result.end(), straight.begin(), straight.end());
+          straight.clear();
+          nodes = 0;
+        };
+        for (Stmt rest = op; rest.defined();) {
+          const auto* block = rest.as<Block>();
+          Stmt each = block ? block->first : rest;
+          rest = block ? block->rest : Stmt();
+          Measure measure;
+          each.accept(&measure);
+          if (measure.loops) {
+            close();
+            result.push_back(self.mutate(each));
+            continue;
+          }
+          straight.push_back(self.mutate(each));
+          nodes += measure.nodes;
+          if (nodes > most) close();
+        }
+        close();
+        return Block::make(result);
+      });
+  if (branches == 0) return split;
+  // Named outside of tasks, which have contexts of their own (see define_launch).
+  Expr context = ir::make_variable("__user_context", Halide::type_of<const void*>());
+  return LetStmt::make(kAddress, reinterpret(Halide::UInt(64), context), split);
+}
 
 }  // namespace tc::codegen
