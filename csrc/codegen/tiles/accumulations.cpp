@@ -1,5 +1,3 @@
-#include "codegen/tiles/accumulations.h"
-
 #include <map>
 #include <optional>
 #include <string>
@@ -8,6 +6,7 @@
 #include "base/error.h"
 #include "codegen/math/float_bits.h"
 #include "codegen/names.h"
+#include "codegen/tiles/passes.h"
 #include "codegen/workarounds/hidden_zero.h"
 #include "ir/visit.h"
 

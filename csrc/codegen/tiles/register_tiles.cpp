@@ -8,7 +8,6 @@
 #include "base/memory.h"
 #include "base/passes.h"
 #include "codegen/names.h"
-#include "codegen/tiles/accumulations.h"
 #include "codegen/tiles/passes.h"
 #include "codegen/workarounds/hidden_zero.h"
 #include "ir/expressions/simplify.h"

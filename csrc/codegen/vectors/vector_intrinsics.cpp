@@ -1,5 +1,4 @@
 #include "codegen/names.h"
-#include "codegen/vectors/guarded_loads.h"
 #include "codegen/vectors/passes.h"
 #include "ir/expressions/choices.h"
 
