@@ -1,9 +1,19 @@
 // From the loop nest to Halide statements, a function a node.
 #pragma once
 
+#include <string>
+
 #include "nest/nest.h"
 
 namespace tc::codegen {
+
+/// What a tensor's buffer is called inside a function. Loops, and the values that Halide's passes
+/// and ours name, begin with a small letter ("t0", "c1_2", "offset"); so tensors that do get
+/// another name.
+std::string buffer_name(const std::string& tensor);
+
+/// Calls all buffers that are not the nest's own by `buffer_name`.
+nest::Nest rename_buffers(const nest::Nest& nest);
 
 /// The statement of a nest. Loops get Halide's type of their role, buffers become allocations on
 /// the stack, the heap or in shared memory, reductions updates of what they load. Register tiles

@@ -1,8 +1,7 @@
-#include "codegen/rename_buffers.h"
-
 #include <set>
 
 #include "base/error.h"
+#include "codegen/lower_nest.h"
 #include "codegen/names.h"
 
 namespace tc::codegen {

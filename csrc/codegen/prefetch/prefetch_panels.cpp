@@ -5,7 +5,6 @@
 
 #include "base/memory.h"
 #include "codegen/names.h"
-#include "codegen/prefetch/next_part.h"
 #include "codegen/prefetch/passes.h"
 #include "codegen/prefetch/walks.h"
 #include "ir/loops.h"

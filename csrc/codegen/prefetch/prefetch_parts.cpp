@@ -5,10 +5,9 @@
 
 #include "base/memory.h"
 #include "codegen/names.h"
-#include "codegen/prefetch/next_part.h"
 #include "codegen/prefetch/passes.h"
 #include "codegen/prefetch/walks.h"
-#include "codegen/workarounds/hidden_zero.h"
+#include "codegen/workarounds/passes.h"
 
 namespace tc::codegen {
 namespace {

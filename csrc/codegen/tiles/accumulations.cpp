@@ -7,7 +7,7 @@
 #include "codegen/math/float_bits.h"
 #include "codegen/names.h"
 #include "codegen/tiles/passes.h"
-#include "codegen/workarounds/hidden_zero.h"
+#include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

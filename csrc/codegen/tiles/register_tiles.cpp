@@ -9,7 +9,7 @@
 #include "base/passes.h"
 #include "codegen/names.h"
 #include "codegen/tiles/passes.h"
-#include "codegen/workarounds/hidden_zero.h"
+#include "codegen/workarounds/passes.h"
 #include "ir/expressions/simplify.h"
 #include "machine/cpu.h"
 

@@ -5,7 +5,7 @@
 
 #include "codegen/names.h"
 #include "codegen/tiles/passes.h"
-#include "codegen/workarounds/hidden_zero.h"
+#include "codegen/workarounds/passes.h"
 #include "ir/loops.h"
 #include "ir/program.h"
 #include "ir/visit.h"

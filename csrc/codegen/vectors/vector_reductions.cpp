@@ -8,7 +8,6 @@
 #include "codegen/names.h"
 #include "codegen/tiles/passes.h"
 #include "codegen/vectors/passes.h"
-#include "codegen/workarounds/hidden_zero.h"
 #include "codegen/workarounds/passes.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"

@@ -1,5 +1,4 @@
 #include "codegen/names.h"
-#include "codegen/workarounds/hidden_zero.h"
 #include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 

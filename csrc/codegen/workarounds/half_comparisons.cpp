@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "codegen/names.h"
-#include "codegen/workarounds/hidden_zero.h"
 #include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
