@@ -3,7 +3,6 @@
 #include <string>
 #include <vector>
 
-#include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/passes.h"
 #include "codegen/math/special_functions.h"

@@ -1,6 +1,5 @@
 #include <functional>
 
-#include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/math/vector_math.h"

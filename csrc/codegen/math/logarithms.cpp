@@ -1,7 +1,6 @@
 #include <cmath>
 #include <limits>
 
-#include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/math/vector_math.h"

@@ -3,7 +3,6 @@
 #include <limits>
 #include <map>
 
-#include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"

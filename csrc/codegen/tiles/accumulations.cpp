@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "codegen/math/float_bits.h"
+#include "codegen/math/strict_math.h"
 #include "codegen/names.h"
 #include "codegen/tiles/passes.h"
 #include "codegen/workarounds/passes.h"
