@@ -104,8 +104,7 @@ double tail_inverse(double x) {
   return y;
 }
 
-}  // namespace
-
+/// The modified Bessel functions of the first kind of order 0 and 1.
 double cyl_bessel_i0(double x) {
   double a = std::fabs(x);
   if (a <= 8) return times_exp(a, series(kI0Small, 0.25 * a - 1));
@@ -120,6 +119,8 @@ double cyl_bessel_i1(double x) {
   return std::copysign(times_exp(a, series(kI1Large, 16 / a - 1) / std::sqrt(a)), x);
 }
 
+/// The inverses of erf, of erfc and of the normal distribution's integral; NaN outside their
+/// domains.
 double erfinv(double x) {
   double a = std::fabs(x);
   if (a <= 0.5) return central_inverse(x);
@@ -137,6 +138,7 @@ double erfcinv(double x) {
 
 double normcdfinv(double x) { return -1.41421356237309504880 * erfcinv(2 * x); }
 
+/// exp(x * x) * erfc(x).
 double erfcx(double x) {
   if (x < -26.7) return kInfinity;
   if (!(x > 25)) return exp_of_square(x) * std::erfc(x);
@@ -148,5 +150,14 @@ double erfcx(double x) {
   }
   return sum / (kSqrtPi * x);
 }
+
+}  // namespace
+
+const SpecialFunction kSpecialFunctions[] = {{"cyl_bessel_i0", cyl_bessel_i0},
+                                             {"cyl_bessel_i1", cyl_bessel_i1},
+                                             {"erfinv", erfinv},
+                                             {"erfcinv", erfcinv},
+                                             {"normcdfinv", normcdfinv},
+                                             {"erfcx", erfcx}};
 
 }  // namespace tc::codegen
