@@ -1,8 +1,6 @@
 // Subscripts that loops of the CPU look at while they use them.
 #pragma once
 
-#include <string>
-
 #include "ir/halide.h"
 
 namespace tc::codegen {

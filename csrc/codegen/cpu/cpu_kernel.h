@@ -1,7 +1,6 @@
 // A compiled CPU function with the memory and threads that a run takes from the host.
 #pragma once
 
-#include <memory>
 #include <vector>
 
 #include "codegen/cpu/cpu_code.h"

@@ -13,7 +13,6 @@
 #include "codegen/names.h"
 #include "codegen/workarounds/passes.h"
 #include "ir/compare.h"
-#include "ir/loops.h"
 #include "ir/visit.h"
 #include "nest/loops.h"
 

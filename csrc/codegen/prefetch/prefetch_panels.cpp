@@ -7,7 +7,6 @@
 #include "codegen/names.h"
 #include "codegen/prefetch/passes.h"
 #include "codegen/prefetch/walks.h"
-#include "ir/loops.h"
 
 namespace tc::codegen {
 namespace {
