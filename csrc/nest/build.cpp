@@ -233,12 +233,11 @@ class Generator {
 
   /// The tuple of a copying statement: the offsets of the box, then the element.
   Nest copy_element(const Promotion& promotion, const isl::ast_expr_op& call) {
-    std::vector<Expr> arguments;
+    MadeCopy copy{&promotion, {}};
+    std::vector<Expr> element;
     for (unsigned k = 1; k < call.n_arg(); ++k)
-      arguments.push_back(simplify(poly::to_expr(call.arg(static_cast<int>(k)), iterators_)));
-    size_t rank = promotion.sizes.size();
-    MadeCopy copy{&promotion, {arguments.begin(), arguments.begin() + static_cast<int>(rank)}};
-    std::vector<Expr> element(arguments.begin() + static_cast<int>(rank), arguments.end());
+      (k <= promotion.sizes.size() ? copy.offsets : element)
+          .push_back(simplify(poly::to_expr(call.arg(static_cast<int>(k)), iterators_)));
     // Its loops may come in pieces.
     if (copies_.empty() || copies_.back().promotion != &promotion) copies_.push_back(copy);
     Compute made;
@@ -324,23 +323,17 @@ class Generator {
     return make(Guard{lowered(statement.guard), result, nullptr});
   }
 
-  Expr load(const std::string& name, Halide::Type type, const Expr& index) const {
-    return from_memory(load_memory(name, memory_type(type), index), type);
-  }
-
   Expr load_memory(const std::string& name, Halide::Type type, const Expr& index) const {
     return ir::make_load(type, name, index, buffers_.at(name).parameter);
   }
 
   /// Whether the copy is made for this read.
   static bool serves(const Promotion& promotion, const ScopStatement& statement, const Call& read) {
-    const auto is_equal = [&](const poly::StatementRead& other) {
-      bool same = other.statement == &statement;
-      for (size_t d = 0; same && d < read.args.size(); ++d)
-        same = Halide::Internal::equal(read.args[d], other.access.subscripts[d]);
-      return same;
-    };
-    return std::any_of(promotion.reads.begin(), promotion.reads.end(), is_equal);
+    const ir::MemoryAccess access{promotion.tensor(), read.args};
+    return std::any_of(promotion.reads.begin(), promotion.reads.end(),
+                       [&](const poly::StatementRead& other) {
+                         return other.statement == &statement && same_element(other.access, access);
+                       });
   }
 
   /// Renames the promoted reads of a statement after their copies.
@@ -377,13 +370,13 @@ class Generator {
       if (name.empty()) return self.inside(op);
       std::vector<Expr> arguments;
       for (const Expr& argument : op->args) arguments.push_back(self.mutate(argument));
-      if (buffers_.count(name)) return load(name, op->type, offset(buffers_.at(name), arguments));
+      const Type type = memory_type(op->type);
+      if (buffers_.count(name))
+        return from_memory(load_memory(name, type, offset(buffers_.at(name), arguments)), op->type);
       for (const MadeCopy& copy : copies_)
         if (copy.promotion->buffer == name)
-          return from_memory(
-              ir::make_load(memory_type(op->type), name, offset_in_copy(copy, arguments)),
-              op->type);
-      return from_memory(ir::make_load(memory_type(op->type), name, Expr(0)), op->type);
+          return from_memory(ir::make_load(type, name, offset_in_copy(copy, arguments)), op->type);
+      return from_memory(ir::make_load(type, name, Expr(0)), op->type);
     });
   }
 

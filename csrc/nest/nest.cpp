@@ -14,13 +14,6 @@ using namespace Halide::Internal;
 
 namespace {
 
-template <class... Visits>
-struct Overloaded : Visits... {
-  using Visits::operator()...;
-};
-template <class... Visits>
-Overloaded(Visits...) -> Overloaded<Visits...>;
-
 template <class T, class = void>
 struct HasBody : std::false_type {};
 template <class T>
@@ -119,24 +112,22 @@ Nest with_body(const Loop& loop, Nest body) {
   return make(std::move(changed));
 }
 
-Nest with_role(const Loop& loop, Role role) {
-  Loop changed = loop;
-  changed.role = role;
-  return make(std::move(changed));
+static Nest as_serial(const Loop& loop, Nest body) {
+  Loop serial = loop;
+  serial.role = Role::Serial;
+  serial.body = std::move(body);
+  return make(std::move(serial));
 }
 
 static Nest without_uneven_unrolling(const Nest& nest) {
   const Nest inside = map_children(nest, without_uneven_unrolling);
   const auto* loop = as<Loop>(inside);
   const bool uneven = loop && loop->role == Role::Unrolled && !as_const_int(loop->extent);
-  return uneven ? with_role(*loop, Role::Serial) : inside;
+  return uneven ? as_serial(*loop, loop->body) : inside;
 }
 
 Nest make_serial(const Loop& vector) {
-  Loop serial = vector;
-  serial.role = Role::Serial;
-  serial.body = without_uneven_unrolling(vector.body);
-  return make(std::move(serial));
+  return as_serial(vector, without_uneven_unrolling(vector.body));
 }
 
 Nest prepend(const Nest& loop, std::vector<Nest> parts) {
@@ -332,7 +323,6 @@ Expr stored_value(const Compute& compute) {
 bool same(const Nest& a, const Nest& b) {
   if (a == b) return true;
   if (!a || !b || a->value.index() != b->value.index()) return false;
-  const Node::Value& y = b->value;
   std::vector<Expr> first, second;
   each_expression(a->value, [&](const Expr& e) { first.push_back(e); });
   each_expression(b->value, [&](const Expr& e) { second.push_back(e); });
@@ -340,31 +330,31 @@ bool same(const Nest& a, const Nest& b) {
   for (size_t k = 0; k < first.size(); ++k)
     if (!same(first[k], second[k])) return false;
   const bool plain = std::visit(
-      Overloaded{
-          [&](const Loop& n) {
-            const auto& m = std::get<Loop>(y);
-            return n.name == m.name && n.role == m.role && n.point == m.point;
-          },
-          [&](const Binding& n) { return n.name == std::get<Binding>(y).name; },
-          [&](const Buffer& n) {
-            const auto& m = std::get<Buffer>(y);
-            return n.name == m.name && n.type == m.type && n.elements == m.elements &&
-                   n.memory == m.memory;
-          },
-          [&](const Tile& n) { return n.dimensions == std::get<Tile>(y).dimensions; },
-          [&](const Intrinsic& n) { return n.instruction == std::get<Intrinsic>(y).instruction; },
-          [&](const Compute& n) {
-            const auto& m = std::get<Compute>(y);
-            return n.buffer == m.buffer && n.type == m.type && n.reduction == m.reduction &&
-                   n.atomic == m.atomic && n.over_threads == m.over_threads &&
-                   n.contracts == m.contracts && n.streams == m.streams && same(n.scan, m.scan);
-          },
-          [&](const Prefetch& n) {
-            const auto& m = std::get<Prefetch>(y);
-            return n.buffer == m.buffer && n.type == m.type && n.cache == m.cache;
-          },
-          [&](const Lowered& n) { return graph_equal(n.stmt, std::get<Lowered>(y).stmt); },
-          [](const auto&) { return true; }},
+      [&](const auto& n) {
+        using T = std::decay_t<decltype(n)>;
+        [[maybe_unused]] const T& m = std::get<T>(b->value);
+        if constexpr (std::is_same_v<T, Loop>)
+          return n.name == m.name && n.role == m.role && n.point == m.point;
+        else if constexpr (std::is_same_v<T, Binding>)
+          return n.name == m.name;
+        else if constexpr (std::is_same_v<T, Buffer>)
+          return n.name == m.name && n.type == m.type && n.elements == m.elements &&
+                 n.memory == m.memory;
+        else if constexpr (std::is_same_v<T, Tile>)
+          return n.dimensions == m.dimensions;
+        else if constexpr (std::is_same_v<T, Intrinsic>)
+          return n.instruction == m.instruction;
+        else if constexpr (std::is_same_v<T, Compute>)
+          return n.buffer == m.buffer && n.type == m.type && n.reduction == m.reduction &&
+                 n.atomic == m.atomic && n.over_threads == m.over_threads &&
+                 n.contracts == m.contracts && n.streams == m.streams && same(n.scan, m.scan);
+        else if constexpr (std::is_same_v<T, Prefetch>)
+          return n.buffer == m.buffer && n.type == m.type && n.cache == m.cache;
+        else if constexpr (std::is_same_v<T, Lowered>)
+          return graph_equal(n.stmt, m.stmt);
+        else
+          return true;
+      },
       a->value);
   if (!plain) return false;
   std::vector<Nest> mine, others;

@@ -178,8 +178,6 @@ std::optional<std::vector<Compute>> computes_of(const Nest& nest);
 Nest make_loop(const std::string& name, const Expr& min, const Expr& extent, Role role, Nest body);
 /// The loop with another body.
 Nest with_body(const Loop& loop, Nest body);
-/// The loop in another role.
-Nest with_role(const Loop& loop, Role role);
 /// A vector as a serial loop. What was unrolled in it is serial, too, where its extent is not
 /// constant: in vectors, the lanes decide it.
 Nest make_serial(const Loop& vector);

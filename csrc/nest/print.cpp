@@ -1,7 +1,6 @@
 #include <regex>
 
 #include "base/error.h"
-#include "base/text_stream.h"
 #include "ir/compare.h"
 #include "nest/nest.h"
 
@@ -24,9 +23,7 @@ const char* name_of(Role role) {
 /// "(float32)A[i]".
 std::string text_of(const Expr& e) {
   static const std::regex typed(R"(\((u?int|b?float)\d+\)(?=[A-Za-z_]))");
-  TextStream stream;
-  stream << e;
-  std::string text = std::regex_replace(stream.str(), typed, "");
+  std::string text = std::regex_replace(concat(e), typed, "");
   // Parentheses around all of it say nothing.
   int depth = 0;
   size_t end = 0;
@@ -45,12 +42,6 @@ const char* place_of(Memory memory) {
     case Memory::Shared: return " in shared memory";
   }
   throw InternalError(__FILE__, __LINE__, "a buffer without a place");
-}
-
-std::string text_of(const Type& type) {
-  TextStream text;
-  text << type;
-  return text.str();
 }
 
 const char* operator_of(ir::Reduction reduction) {
@@ -74,8 +65,7 @@ std::string line_of(const Nest& nest) {
     return concat(n->likely ? "if, as a rule, " : "if ", text_of(n->condition));
   if (const auto* n = as<Binding>(nest)) return concat("let ", n->name, " = ", text_of(n->value));
   if (const auto* n = as<Buffer>(nest))
-    return concat("buffer ", n->name, "[", n->elements, "] of ", text_of(n->type),
-                  place_of(n->memory));
+    return concat("buffer ", n->name, "[", n->elements, "] of ", n->type, place_of(n->memory));
   if (const auto* n = as<Tile>(nest)) {
     std::string text = "register tile";
     for (size_t d = n->dimensions.size(); d-- > 0;) {

@@ -84,7 +84,7 @@ class CheckIteration {
     if (!loop) return;
     bounds_.pop(loop->name);
     inner_.pop_back();
-    if (writer_ == loop) covered_ = true;
+    if (!writers_.empty() && writers_.front() == loop) covered_ = true;
   }
 
   void check(const Access& access) {
@@ -122,7 +122,6 @@ class CheckIteration {
     base = ir::simplify_index(base);
     writing_ = index;
     writers_ = inner_;
-    writer_ = inner_.empty() ? nullptr : inner_.front();
     if (inner_.empty()) covered_ = true;
     check_inside(index);
   }
@@ -138,7 +137,6 @@ class CheckIteration {
   const std::string buffer_;
   std::vector<const Loop*> inner_, writers_;
   Scope<Interval> bounds_;
-  const Loop* writer_ = nullptr;
   Expr writing_;
   int conditions_ = 0;
   bool covered_ = false;

@@ -1,4 +1,3 @@
-
 #include "base/error.h"
 #include "ir/visit.h"
 #include "isa/instructions.h"

@@ -131,8 +131,8 @@ class Builder {
         ordered[s].push_back(cluster_.alignment[s][member.position]);
     node = poly::insert_band(node, cluster_.statements, ordered, true);
     node = poly::insert_outer_loops(node, cluster_);
-    double times = static_cast<double>(outer_iterations(cluster_));
-    if (count_tiles(in_.members, in_.task_sizes) > 1 || plan_.run_tasks == Tasks::Blocks) {
+    const int64_t tasks = count_tiles(in_.members, in_.task_sizes);
+    if (tasks > 1 || plan_.run_tasks == Tasks::Blocks) {
       schedule_node_band tiles = poly::tile(as_band(node), in_.task_sizes);
       if (!std::is_sorted(in_.task_order.begin(), in_.task_order.end()))
         tiles = poly::reorder(tiles, in_.task_order);
@@ -142,13 +142,13 @@ class Builder {
               : insert_mark(tiles, plan_.run_tasks == Tasks::Blocks ? Role::Block : Role::Parallel)
                     .child(0)
                     .child(0);
-      times *= static_cast<double>(count_tiles(in_.members, in_.task_sizes));
     }
     if (plan_.run_tasks == Tasks::Blocks) return mark_threads(node);
+    const double times =
+        static_cast<double>(outer_iterations(cluster_)) * static_cast<double>(tasks);
     if (has_points_apart(plan_)) return add_points_apart(node, times);
     const unsigned depth = node.tree_depth();
-    node = add_points(node, 0);
-    node = back_to(node, depth);
+    node = back_to(add_points(node, 0), depth);
     make_copies(node, nullptr, times);
   }
 
@@ -172,9 +172,8 @@ class Builder {
       schedule_node own =
           in_.nests.size() > 1 ? node.child(static_cast<int>(n)).child(0) : schedule_node(node);
       const std::vector<int64_t> sizes = reduction_tiles(in_.nests[n]);
-      const bool cut = !sizes.empty();
       double own_times = times;
-      if (cut) {
+      if (!sizes.empty()) {
         own = poly::tile(as_band(own), sizes).child(0);
         const std::vector<size_t> loops = loops_of(in_.nests[n]);
         for (size_t k = 0; k < sizes.size(); ++k)
@@ -227,18 +226,15 @@ class Builder {
       schedule_node_band band = as_band(node);
       const int outer = static_cast<int>(band.n_member()) - 1;
       if (!all && outer > 0) band = as_band(band.split(outer).child(0));
-      node = all || has_own_loops() ? poly::sink(band) : schedule_node(band);
+      const bool sinks = all || std::any_of(in_.nests.begin(), in_.nests.end(),
+                                            [](const Nest& own) { return !own.loops[0].empty(); });
+      node = sinks ? poly::sink(band) : schedule_node(band);
       return plan_.vector ? poly::mark_leaves(node, false) : node;
     }
     if (plan_.vector) return poly::mark_vector(as_band(node));
     node = node.child(0);
     mark_nests(node, nest);
     return node;
-  }
-
-  bool has_own_loops() const {
-    return std::any_of(in_.nests.begin(), in_.nests.end(),
-                       [](const Nest& nest) { return !nest.loops[0].empty(); });
   }
 
   /// Marks the vectors of nests below `node`, the first of which has that number: one where points

@@ -4,9 +4,8 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
-#include <set>
-#include <string>
 
+#include "base/numbers.h"
 #include "ir/scan.h"
 #include "ir/visit.h"
 
@@ -77,14 +76,13 @@ double vector_cost(const ScopStatement& statement, const ir::Program& program,
   return cost;
 }
 
-bool move_vector_last(std::vector<Member>& members) {
-  if (members.empty()) return false;
+void move_vector_last(std::vector<Member>& members) {
+  if (members.empty()) return;
   auto best =
       std::min_element(members.begin(), members.end(), [](const Member& a, const Member& b) {
         return a.cost != b.cost ? a.cost < b.cost : a.position > b.position;
       });
   std::rotate(best, best + 1, members.end());
-  return members.back().extent > 1;
 }
 
 const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member, size_t statement) {
@@ -121,25 +119,29 @@ std::string shared_text(const Cluster& cluster, size_t statement, const ir::Memo
   return access_text(renamed);
 }
 
-size_t count_computed(const Cluster& cluster) {
-  std::set<std::string> computed;
-  for (const ScopStatement* statement : cluster.statements)
-    computed.insert(statement->source->name);
-  return computed.size();
+bool computes_one(const Cluster& cluster) {
+  return std::all_of(cluster.statements.begin(), cluster.statements.end(),
+                     [&](const ScopStatement* statement) {
+                       return statement->source == cluster.statements[0]->source;
+                     });
 }
 
-std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& members,
-                           const std::vector<int64_t>& sizes) {
+/// Of a shared loop, by its name.
+static int64_t extent_along(const Cluster& cluster, const std::string& index) {
+  return extent_of(*ir::find_index(cluster.statements.back()->source->domain, index));
+}
+
+std::string describe_tiles(const Cluster& cluster, const std::vector<Tile>& tiles) {
   std::string text;
-  for (size_t m = 0; m < members.size(); ++m) {
-    int64_t tiles = (members[m].extent + sizes[m] - 1) / sizes[m];
-    text += concat(text.empty() ? "" : ", ", name_of(cluster, members[m]));
-    if (sizes[m] == 1)
-      text += concat(" one by one (", tiles, ")");
-    else if (tiles > 1)
-      text += concat(" in ", tiles, " tiles of ", sizes[m]);
+  for (const auto& [index, size] : tiles) {
+    const int64_t extent = extent_along(cluster, index), count = divide_up(extent, size);
+    text += concat(text.empty() ? "" : ", ", index);
+    if (size == 1)
+      text += concat(" one by one (", count, ")");
+    else if (count > 1)
+      text += concat(" in ", count, " tiles of ", size);
     else
-      text += concat(" whole (", members[m].extent, ")");
+      text += concat(" whole (", extent, ")");
   }
   return text;
 }
@@ -177,14 +179,25 @@ bool has_inner_loops(const Cluster& cluster) {
                      [&](const ScopStatement* s) { return s->dimensions > count_shared(cluster); });
 }
 
+int64_t count_tasks(const ClusterPlan& plan, const Cluster& cluster) {
+  const int64_t outer = cluster.outer_parallel ? outer_iterations(cluster) : 1;
+  return plan.run_tasks == Tasks::Parallel ? outer * count_tiles(cluster, plan.tasks) : outer;
+}
+
 int64_t count_tiles(const std::vector<Member>& members, const std::vector<int64_t>& sizes) {
   int64_t tiles = 1;
-  for (size_t k = 0; k < members.size(); ++k)
-    tiles *= (members[k].extent + sizes[k] - 1) / sizes[k];
+  for (size_t k = 0; k < members.size(); ++k) tiles *= divide_up(members[k].extent, sizes[k]);
   return tiles;
 }
 
-ClusterPlan begin_plan(const Cluster& cluster, const std::vector<Member>& members) {
+int64_t count_tiles(const Cluster& cluster, const std::vector<Tile>& tiles) {
+  int64_t count = 1;
+  for (const auto& [index, size] : tiles) count *= divide_up(extent_along(cluster, index), size);
+  return count;
+}
+
+ClusterPlan begin_plan(const Cluster& cluster, const std::vector<Member>& members,
+                       const std::vector<int64_t>& sizes, Tasks run) {
   ClusterPlan plan;
   for (const ScopStatement* statement : cluster.statements)
     plan.statements.push_back(statement->id);
@@ -193,6 +206,8 @@ ClusterPlan begin_plan(const Cluster& cluster, const std::vector<Member>& member
       plan.outer.push_back(cluster.statements.back()->source->domain[d].name);
   plan.joined = cluster.joined;
   for (const Member& member : members) plan.order.push_back(name_of(cluster, member));
+  if (!sizes.empty()) plan.tasks = make_tiles(cluster, members, sizes);
+  plan.run_tasks = run;
   return plan;
 }
 

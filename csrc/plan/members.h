@@ -6,6 +6,7 @@
 
 #include "ir/accesses.h"
 #include "ir/layout.h"
+#include "machine/cpu.h"
 #include "plan/plan.h"
 #include "poly/fuse.h"
 
@@ -17,6 +18,14 @@ using poly::Cluster;
 using poly::Dependences;
 using poly::Scop;
 using poly::ScopStatement;
+
+/// What Plans of a cluster are made and estimated for: its program, how tensors lie, the processor.
+struct ClusterContext {
+  const Cluster& cluster;
+  const ir::Program& program;
+  const Layouts& layouts;
+  const CpuMachine& machine;
+};
 
 /// One member of a cluster's shared band.
 struct Member {
@@ -40,13 +49,12 @@ const ir::Iterator& iterator_along(const Cluster& cluster, const Member& member,
 std::string name_of(const Cluster& cluster, const Member& member);
 /// Those of all members of the shared band, by position.
 std::vector<std::string> shared_names(const Cluster& cluster);
-/// "m in 22 tiles of 6, n": a band's members with their tile sizes, outermost first.
-std::string describe_tiles(const Cluster& cluster, const std::vector<Member>& members,
-                           const std::vector<int64_t>& sizes);
+/// "m in 22 tiles of 6, n": tiles of shared loops, outermost first.
+std::string describe_tiles(const Cluster& cluster, const std::vector<Tile>& tiles);
 
 /// Moves the member to which consecutive addresses belong behind all others: the cheapest as a
-/// vector, among equals the innermost of the text. Returns whether it has more than one iteration.
-bool move_vector_last(std::vector<Member>& members);
+/// vector, among equals the innermost of the text.
+void move_vector_last(std::vector<Member>& members);
 
 /// Memory operations for one instance of a statement when `iterator` is the vector, of so many
 /// lanes at most: contiguous ones count one for all lanes, invariant reads next to nothing, the
@@ -60,8 +68,8 @@ double vector_cost(const ScopStatement& statement, const ir::Program& program,
 /// same elements.
 std::string shared_text(const Cluster& cluster, size_t statement, const ir::MemoryAccess& access);
 
-/// Statements that compute something, each with its initialization.
-size_t count_computed(const Cluster& cluster);
+/// Whether there is one statement, with its initialization perhaps, which has the same source.
+bool computes_one(const Cluster& cluster);
 
 /// How often a statement runs.
 int64_t instances(const ScopStatement& statement);
@@ -79,11 +87,18 @@ bool has_inner_loops(const Cluster& cluster);
 std::string describe_outer_loops(const Cluster& cluster);
 int64_t outer_iterations(const Cluster& cluster);
 
+/// Tasks of a Plan that run at the same time, if there are cores for all.
+int64_t count_tasks(const ClusterPlan& plan, const Cluster& cluster);
+
 /// Tiles of these sizes, one a member, that cover the band.
 int64_t count_tiles(const std::vector<Member>& members, const std::vector<int64_t>& sizes);
+/// The same of shared loops by their names.
+int64_t count_tiles(const Cluster& cluster, const std::vector<Tile>& tiles);
 
-/// A Plan that says which statements these are and in which order the members' points go.
-ClusterPlan begin_plan(const Cluster& cluster, const std::vector<Member>& members);
+/// A Plan that says which statements these are, in which order the members' points go and, where
+/// there are sizes, one a member, which tiles are tasks.
+ClusterPlan begin_plan(const Cluster& cluster, const std::vector<Member>& members,
+                       const std::vector<int64_t>& sizes = {}, Tasks run = Tasks::Serial);
 /// Tiles of members, in their order.
 std::vector<Tile> make_tiles(const Cluster& cluster, const std::vector<Member>& members,
                              const std::vector<int64_t>& sizes);

@@ -17,9 +17,9 @@ std::string describe_read(const ir::MemoryAccess& read, const Layout& layout,
                           const std::string& iterator, const std::string& name, bool copied) {
   auto stride = stride_along(read, layout, iterator);
   if (stride == 0) return "one element for all lanes";
-  if (stride == 1 && copied)
-    return concat("contiguous along ", name, ", but far apart along the reduction: copied");
-  if (stride == 1) return concat("contiguous along ", name, ", read where it lies");
+  if (stride == 1)
+    return concat("contiguous along ", name,
+                  copied ? ", but far apart along the reduction: copied" : ", read where it lies");
   std::string distance =
       stride ? concat("neighbours along ", name, " lie ", *stride, " elements apart")
              : concat("neighbours along ", name, " lie at varying distances");
@@ -69,11 +69,11 @@ Note describe_vectors(const Cluster& cluster, const std::vector<Member>& members
   return {"vectors", table(rows)};
 }
 
-Note describe_tasks(const Cluster& cluster, const std::vector<Member>& members,
-                    const std::vector<int64_t>& sizes, const Constraints& constraints,
-                    bool parallel, const std::string& why) {
-  int64_t count = count_tiles(members, sizes);
-  std::string tiles = describe_tiles(cluster, members, sizes);
+Note describe_tasks(const ClusterPlan& plan, const Cluster& cluster, const Constraints& constraints,
+                    const std::string& why) {
+  const bool parallel = plan.run_tasks == Tasks::Parallel;
+  int64_t count = count_tiles(cluster, plan.tasks);
+  std::string tiles = describe_tiles(cluster, plan.tasks);
   if (count <= 1) return {"tiles", tiles};
   return {parallel ? "tasks" : "tiles",
           concat(count, parallel ? " in parallel, " : ", ",
@@ -128,35 +128,35 @@ Note describe_given_block(const std::vector<Tile>& registers) {
           concat("a block of results in registers: ", join(sides, " x "), ", as the options say")};
 }
 
-Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
-                       const std::vector<poly::Promotion>& promotions, const Scop& scop,
-                       const Layouts& layouts) {
+Note describe_operands(const ClusterContext& in, const RegisterBlock& block,
+                       const std::vector<poly::Promotion>& promotions) {
+  const Cluster& cluster = in.cluster;
   std::vector<std::string> lines;
   std::string name = name_of(cluster, block.members.back());
   for (size_t s = 0; s < cluster.statements.size(); ++s) {
     const ScopStatement& statement = *cluster.statements[s];
     if (statement.initialization || statement.source->reduction == ir::Reduction::None) continue;
     const std::string& iterator = iterator_along(cluster, block.members.back(), s).name;
-    for (const ir::MemoryAccess& access : accesses(*scop.program, *statement.source)) {
+    for (const ir::MemoryAccess& access : accesses(in.program, *statement.source)) {
       if (access.write) continue;
       // A copy serves all statements that make the same read.
       bool copied = std::any_of(
           promotions.begin(), promotions.end(),
           [&](const poly::Promotion& promotion) { return promotion.tensor() == access.tensor; });
-      std::string line = access.tensor + ": " +
-                         describe_read(access, layouts.at(access.tensor), iterator, name, copied);
+      std::string line =
+          access.tensor + ": " +
+          describe_read(access, in.layouts.at(access.tensor), iterator, name, copied);
       if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
     }
   }
   return {"operands", join(lines, "\n")};
 }
 
-Notes describe_copies(const std::vector<poly::Promotion>& promotions, const Scop& scop,
-                      const Layouts& layouts) {
+Notes describe_copies(const ClusterContext& in, const std::vector<poly::Promotion>& promotions) {
   Notes notes;
   for (const poly::Promotion& promotion : promotions) {
     const ir::MemoryAccess& read = promotion.reads.front().access;
-    const std::vector<int64_t>& strides = layouts.at(read.tensor).strides;
+    const std::vector<int64_t>& strides = in.layouts.at(read.tensor).strides;
     poly::CopyLayout order, there;
     for (const poly::CopyDimension& each : promotion.layout)
       if (promotion.sizes[each.dimension] > 1) order.push_back(each);
@@ -178,7 +178,7 @@ Notes describe_copies(const std::vector<poly::Promotion>& promotions, const Scop
     std::vector<std::string> sizes;
     for (const poly::CopyDimension& each : order)
       sizes.push_back(concat(each.size(promotion.sizes[each.dimension])));
-    int64_t bytes = promotion.elements * scop.program->tensor(read.tensor).type.bytes();
+    int64_t bytes = promotion.elements * in.program.tensor(read.tensor).type.bytes();
     std::string text = concat(read.tensor, ": ", sizes.empty() ? "1" : join(sizes, " x "),
                               " elements, ", bytes_text(static_cast<double>(bytes)));
     if (!order.empty()) text += ", as " + subscripts(order);

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/notes.h"
-#include "machine/cpu.h"
 #include "plan/forms/register_blocks.h"
 #include "plan/members.h"
 #include "plan/options/constraints.h"
@@ -26,21 +25,18 @@ Note describe_vectors(const Cluster& cluster, const std::vector<Member>& members
 
 /// "48 in parallel, <why>: m in 3 tiles of 48, n in 16 tiles of 64". Where the options give sizes,
 /// that is why.
-Note describe_tasks(const Cluster& cluster, const std::vector<Member>& members,
-                    const std::vector<int64_t>& sizes, const Constraints& constraints,
-                    bool parallel, const std::string& why);
+Note describe_tasks(const ClusterPlan& plan, const Cluster& cluster, const Constraints& constraints,
+                    const std::string& why);
 
 /// Form, vectors and reduction tiles of a register block.
 Notes describe_block(const Cluster& cluster, const RegisterBlock& block, const CpuMachine& machine);
 /// Of a block whose sides options give.
 Note describe_given_block(const std::vector<Tile>& registers);
 /// How the statements that add terms read their operands along the block's vector.
-Note describe_operands(const Cluster& cluster, const RegisterBlock& block,
-                       const std::vector<poly::Promotion>& promotions, const Scop& scop,
-                       const Layouts& layouts);
+Note describe_operands(const ClusterContext& in, const RegisterBlock& block,
+                       const std::vector<poly::Promotion>& promotions);
 
 /// Box, bytes and order of every copy.
-Notes describe_copies(const std::vector<poly::Promotion>& promotions, const Scop& scop,
-                      const Layouts& layouts);
+Notes describe_copies(const ClusterContext& in, const std::vector<poly::Promotion>& promotions);
 
 }  // namespace tc::plan

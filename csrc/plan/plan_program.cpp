@@ -53,16 +53,10 @@ void describe_cluster(const Cluster& cluster, Proposal& proposal) {
 /// Plans the clusters of a program on the CPU, and leaves out those that copies of others compute.
 class CpuPlanner {
  public:
-  CpuPlanner(const Scop& scop, const Dependences& dependences, const Layouts& layouts,
-             const MappingOptions& options, const CpuMachine& machine)
-      : scop_(scop),
-        dependences_(dependences),
-        layouts_(layouts),
-        options_(options),
-        machine_(machine) {}
+  explicit CpuPlanner(const PlanContext& in) : in_(in) {}
 
   void plan(ProgramPlan& program) const {
-    const auto left = leave_to_copies(program.clusters, dependences_, options_);
+    const auto left = leave_to_copies(program.clusters, in_);
     for (const Cluster& cluster : program.clusters)
       program.groups.push_back(propose(cluster, Forms::All));
     std::optional<ProgramPlan> blocks = plan_blocks(program);
@@ -81,7 +75,7 @@ class CpuPlanner {
 
  private:
   Proposal propose(const Cluster& cluster, Forms forms) const {
-    return propose_cpu(cluster, scop_, layouts_, options_, machine_, forms);
+    return propose_cpu(cluster, in_.scop, in_.layouts, in_.options, in_.machine, forms);
   }
 
   /// With blocks where clusters have other forms now, so that copies might compute what these read:
@@ -92,10 +86,10 @@ class CpuPlanner {
       const Cluster& cluster = program.clusters[c];
       const bool may_have_block = has_inner_loops(cluster) && suits_register_tiles(cluster);
       if (!may_have_block || !cluster.outer.empty() ||
-          !lacks_copies(cluster, program.groups[c], scop_))
+          !lacks_copies(cluster, program.groups[c], in_.scop))
         continue;
       Proposal block = propose(cluster, Forms::Blocks);
-      if (lacks_copies(cluster, block, scop_)) continue;
+      if (lacks_copies(cluster, block, in_.scop)) continue;
       if (!blocks) blocks = program;
       blocks->groups[c] = std::move(block);
     }
@@ -106,14 +100,13 @@ class CpuPlanner {
   void compute(ProgramPlan& program, const std::vector<const ScopStatement*>& left) const {
     run_pass(kComputeInCopies, [&] {
       return compute_in_copies(
-          program.clusters, program.groups, scop_, dependences_, layouts_, machine_, left,
+          program.clusters, program.groups, in_, left,
           [&](const Cluster& cluster) { return propose(cluster, Forms::All); });
     });
-    for (size_t c = 0; c < program.clusters.size(); ++c) {
-      Proposal& group = program.groups[c];
-      group.estimate =
-          estimate(group.plan, program.clusters[c], *scop_.program, layouts_, machine_);
-    }
+    for (size_t c = 0; c < program.clusters.size(); ++c)
+      program.groups[c].estimate =
+          estimate(program.groups[c].plan,
+                   {program.clusters[c], *in_.scop.program, in_.layouts, in_.machine});
   }
 
   static bool computes_in_copies(const Proposal& group) {
@@ -128,11 +121,7 @@ class CpuPlanner {
     return all;
   }
 
-  const Scop& scop_;
-  const Dependences& dependences_;
-  const Layouts& layouts_;
-  const MappingOptions& options_;
-  const CpuMachine& machine_;
+  const PlanContext in_;
 };
 
 }  // namespace
@@ -146,6 +135,7 @@ ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const Mapping
     return plan;
   }
   const Dependences dependences = poly::find_dependences(scop);
+  const PlanContext in{scop, dependences, layouts, options, machine};
   clock.done("dependences");
   // A strategy that was chosen by the user is not extended.
   const bool rows = !cuda && options.outer_fusion == FusionStrategy::Preserve3Coincident;
@@ -161,7 +151,7 @@ ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const Mapping
   // Sizes of tiles by position speak of loops that chains would take away.
   if (rows && options.tile.empty()) {
     clusters = run_pass(
-        kChain, [&] { return chain(clusters, scop, dependences, layouts, options, machine); },
+        kChain, [&] { return chain(clusters, in); },
         [](const auto& chained) {
           return std::any_of(chained.begin(), chained.end(),
                              [](const Cluster& each) { return !each.outer.empty(); });
@@ -175,7 +165,7 @@ ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const Mapping
     for (const Cluster& cluster : plan.clusters)
       plan.groups.push_back(propose_gpu(cluster, scop, layouts, options));
   else
-    CpuPlanner(scop, dependences, layouts, options, machine).plan(plan);
+    CpuPlanner(in).plan(plan);
   for (size_t c = 0; c < plan.clusters.size(); ++c) {
     Proposal& group = plan.groups[c];
     describe_cluster(plan.clusters[c], group);

@@ -9,6 +9,15 @@
 
 namespace tc::plan {
 
+/// What Plans of a program are made for.
+struct PlanContext {
+  const Scop& scop;
+  const Dependences& dependences;
+  const Layouts& layouts;
+  const MappingOptions& options;
+  const CpuMachine& machine;
+};
+
 struct Proposal {
   ClusterPlan plan;
   poly::Mapped mapped;  ///< its tree and copies, what is to be said of it

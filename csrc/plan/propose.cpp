@@ -82,51 +82,36 @@ Note refuse_register_tiles(const Cluster& cluster) {
   return {"no block", "no loop that the group shares makes a vector"};
 }
 
-/// Notes about the choice, those of the Plan, and its copies.
-void explain(Proposal& proposal, Notes notes, const Scop& scop, const Layouts& layouts) {
-  poly::Mapped& mapped = proposal.mapped;
-  notes.insert(notes.end(), mapped.notes.begin(), mapped.notes.end());
-  Notes copies = describe_copies(mapped.promotions, scop, layouts);
-  notes.insert(notes.end(), copies.begin(), copies.end());
-  // Several statements may make the same read.
-  auto same = [](const Note& a, const Note& b) { return a.label == b.label && a.text == b.text; };
-  notes.erase(std::unique(notes.begin(), notes.end(), same), notes.end());
-  mapped.notes = std::move(notes);
-}
-
 /// Plans one cluster.
 class Planner {
  public:
   Planner(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
           const MappingOptions& options, const CpuMachine& machine, Forms forms)
-      : cluster_(cluster),
+      : in_{cluster, *scop.program, layouts, machine},
+        cluster_(cluster),
         scop_(scop),
-        program_(*scop.program),
-        layouts_(layouts),
         machine_(machine),
         constraints_(constraints_of(cluster, options)),
         // Copies compute something for blocks alone.
         blocks_(forms == Forms::Blocks || computes_in_copies(constraints_.cluster)),
         fusion_(fusion_in_tiles(cluster, options)),
-        members_(analyze_members(cluster, program_, layouts,
-                                 count_lanes(cluster, program_, machine.step_bits()))),
-        accessed_(count_accesses(cluster, program_)),
+        members_(analyze_members(cluster, in_.program, layouts,
+                                 count_lanes(cluster, in_.program, machine.step_bits()))),
+        accessed_(count_accesses(cluster, in_.program)),
         // Outer loops of a chain are enough tasks.
         parallel_(constraints_.parallel && cluster.outer.empty() &&
                   (constraints_.cluster.parallel || accessed_ >= machine.least(kGrain))),
         inner_loops_(has_inner_loops(cluster)),
         vector_(place_vector()),
-        rows_(constraints_.allows_own_vectors() &&
-              has_own_vectors(cluster, program_, layouts, machine)) {}
+        rows_(constraints_.allows_own_vectors() && has_own_vectors(in_)) {}
 
   Proposal propose() {
     if (auto plan = complete_plan(constraints_.cluster))
-      return finish(*plan, {{"form", "as the options say"}}, {});
+      return finish(apply(*plan), {{"form", "as the options say"}}, {});
     if (is_scatter(cluster_)) return propose_scatter();
     std::vector<Form> forms = list_forms();
     if (forms.empty()) return propose_scalar_loops();
-    for (Form& form : forms)
-      form.cycles = estimate(form.plan, cluster_, program_, layouts_, machine_).total();
+    for (Form& form : forms) form.cycles = estimate(form.plan, in_).total();
     std::stable_sort(forms.begin(), forms.end(), is_cheaper);
     if (auto refined = refine(forms.front())) forms.insert(forms.begin(), std::move(*refined));
     return take(std::move(forms));
@@ -173,28 +158,18 @@ class Planner {
 
   /// A form with other tasks, where those are much cheaper; the one without is told apart.
   std::optional<Form> refine(Form& form) const {
-    auto plan = run_pass(kRefineTasks, [&] {
-      return refine_tasks(form.plan, cluster_, program_, layouts_, constraints_, machine_);
-    });
+    auto plan = run_pass(kRefineTasks, [&] { return refine_tasks(form.plan, in_, constraints_); });
     if (!plan) return std::nullopt;
     Form refined = form;
     refined.plan = std::move(*plan);
-    refined.cycles = estimate(refined.plan, cluster_, program_, layouts_, machine_).total();
+    refined.cycles = estimate(refined.plan, in_).total();
     refined.own.erase(std::remove_if(refined.own.begin(), refined.own.end(),
                                      [](const Note& note) {
                                        return note.label == "tasks" || note.label == "tiles";
                                      }),
                       refined.own.end());
-    std::vector<Member> members;
-    std::vector<int64_t> sizes;
-    for (const Tile& tile : refined.plan.tasks)
-      for (const Member& member : members_) {
-        if (name_of(cluster_, member) != tile.index) continue;
-        members.push_back(member);
-        sizes.push_back(tile.size);
-      }
-    refined.own.push_back(describe_tasks(cluster_, members, sizes, constraints_, parallel_,
-                                         "the cheapest by the estimate"));
+    refined.own.push_back(
+        describe_tasks(refined.plan, cluster_, constraints_, "the cheapest by the estimate"));
     form.name = "the same with tasks by rules";
     return refined;
   }
@@ -210,8 +185,8 @@ class Planner {
     size_t taken = 0;
     for (size_t k = 0; k < forms.size(); ++k) {
       if (best && forms[taken].cycles <= forms[k].cycles) break;
-      Proposal made = apply_proposal(forms[k].plan, cluster_, scop_, constraints_);
-      forms[k].cycles = estimate(made.plan, cluster_, program_, layouts_, machine_).total();
+      Proposal made = apply(forms[k].plan);
+      forms[k].cycles = estimate(made.plan, in_).total();
       if (best && forms[taken].cycles <= forms[k].cycles) continue;
       best = std::move(made);
       taken = k;
@@ -241,8 +216,7 @@ class Planner {
     if (!has_block && inner_loops_ && constraints_.allows_register_tiles() && cluster_.shared > 0)
       notes.push_back(refuse_register_tiles(cluster_));
     if (form.block)
-      notes.push_back(
-          describe_operands(cluster_, *form.block, proposal.mapped.promotions, scop_, layouts_));
+      notes.push_back(describe_operands(in_, *form.block, proposal.mapped.promotions));
     return notes;
   }
 
@@ -250,8 +224,7 @@ class Planner {
     const auto& given = constraints_.cluster.instruction;
     if (given && given->empty()) return std::nullopt;
     Form form{&kInstructionTiles, "with an instruction"};
-    auto plan = plan_instruction_tiles(cluster_, members_, program_, layouts_, constraints_,
-                                       parallel_, machine_, form.own);
+    auto plan = plan_instruction_tiles(in_, members_, constraints_, parallel_, form.own);
     if (!plan) return std::nullopt;
     form.plan = std::move(*plan);
     form.choice = {form.own.front()};
@@ -281,13 +254,12 @@ class Planner {
     for (const Member& vector : members_) {
       if (constraints_.last >= 0 && constraints_.last != vector.position) continue;
       std::vector<RegisterBlock> blocks =
-          choose_blocks(cluster_, members_, program_, layouts_, machine_,
-                        {constraints_.tasks, static_cast<int>(vector.position)});
+          choose_blocks(in_, members_, {constraints_.tasks, vector.position});
       if (blocks.empty()) continue;
       Form form = with_block(std::move(blocks.front()));
       ClusterPlan plan = form.plan;
       constrain(plan, constraints_);
-      form.cycles = estimate(plan, cluster_, program_, layouts_, machine_).total();
+      form.cycles = estimate(plan, in_).total();
       if (!chosen.block || form.cycles < chosen.cycles) chosen = std::move(form);
     }
     return chosen;
@@ -295,8 +267,7 @@ class Planner {
 
   Form with_block(RegisterBlock block) const {
     Form form = without_block();
-    form.plan =
-        plan_register_tiles(cluster_, block, program_, constraints_, parallel_, machine_, form.own);
+    form.plan = plan_register_tiles(in_, block, constraints_, parallel_, form.own);
     if (fusion_ == FusionStrategy::Min) form.plan.points = Points::Apart;
     form.block = std::move(block);
     return form;
@@ -307,10 +278,10 @@ class Planner {
   Form choose_block() const {
     const auto cycles = [](const Form& form) { return form.cycles * form.block->cycles; };
     Form chosen = without_block(), other = chosen;
-    for (RegisterBlock& block : choose_blocks(cluster_, members_, program_, layouts_, machine_,
-                                              {constraints_.tasks, constraints_.last})) {
+    for (RegisterBlock& block :
+         choose_blocks(in_, members_, {constraints_.tasks, constraints_.last})) {
       Form form = with_block(std::move(block));
-      form.cycles = estimate(form.plan, cluster_, program_, layouts_, machine_).total();
+      form.cycles = estimate(form.plan, in_).total();
       if (!chosen.block)
         chosen = std::move(form);
       else if (!other.block || cycles(form) < cycles(other))
@@ -320,32 +291,61 @@ class Planner {
     // Each may have tasks that suit it better.
     Form refined = other;
     for (Form* form : {&chosen, &refined})
-      if (auto plan =
-              refine_tasks(form->plan, cluster_, program_, layouts_, constraints_, machine_))
-        form->cycles = estimate(*plan, cluster_, program_, layouts_, machine_).total();
+      if (auto plan = refine_tasks(form->plan, in_, constraints_))
+        form->cycles = estimate(*plan, in_).total();
     return cycles(refined) * kOtherBlock < cycles(chosen) ? other : chosen;
   }
 
-  /// Every statement is vectorised along a loop of its own.
+  /// Every statement is vectorised along a loop of its own, in blocks of rows where that shares
+  /// loads or waiting times.
   Form as_rows(bool apart) const {
+    RowBlock chosen = run_pass(
+        kBlocksOfRows, [&] { return choose_row_block(in_); },
+        [](const RowBlock& made) { return has_blocks(made.sizes); });
+    std::vector<int64_t>& block = chosen.sizes;
+    for (const Member& member : members_) {
+      // A task has whole blocks.
+      const int64_t task = constraints_.task(member, std::max<int64_t>(1, member.extent));
+      while (task < member.extent && task % block[member.position] != 0) --block[member.position];
+    }
+    // Nests that pass over a tile one by one have no block in common.
+    if (apart) std::fill(block.begin(), block.end(), 1);
+    // The rows of a block last; the longer member outside, so that the operand that belongs to the
+    // shorter one is what the cache has to keep.
     std::vector<Member> members = members_;
-    std::sort(members.begin(), members.end(),
-              [](const Member& a, const Member& b) { return a.position < b.position; });
+    std::sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
+      const bool block_a = block[a.position] > 1, block_b = block[b.position] > 1;
+      if (block_a != block_b) return block_b;
+      return block_a && a.extent != b.extent ? a.extent > b.extent : a.position < b.position;
+    });
+    std::vector<int64_t> blocks;
+    for (const Member& member : members) blocks.push_back(block[member.position]);
+    const int64_t task =
+        machine_.least(has_blocks(blocks) && chosen.shares_loads ? kBlockedTile : kElementwiseTile);
+    const std::vector<int64_t> sizes = row_tile_sizes(members, blocks, task);
     const std::string shared = members.empty() ? "" : " below " + join(shared_names(cluster_));
     Form form{&kRows, "as rows, vectors along the statements' own loops"};
     form.choice = {{"form", "rows: every statement has vectors along loops of its own" + shared}};
-    form.plan = plan_as_rows(std::move(members), apart, form.own);
+    form.plan = plan_rows(in_, members, sizes, blocks, parallel_, apart, form.own);
     if (form.plan.points == Points::Apart && fusion_ != FusionStrategy::Min) {
       form.name = "as rows, each nest over a task by itself";
       form.choice.front().text += "; each nest passes over a task by itself";
     }
+    if (!form.plan.registers.empty())
+      form.own.push_back(
+          {"rows",
+           describe_tiles(cluster_, form.plan.registers) +
+               (chosen.shares_loads ? "; the rows of a block share loads"
+                                    : "; the sums of a block's rows do not wait for each other")});
+    describe_fusion(fusion_, form.own);
+    if (cluster_.shared > 0)
+      form.own.push_back(describe_tasks(form.plan, cluster_, constraints_, describe_aim(task)));
     return form;
   }
 
   std::optional<Form> as_squares() const {
     Form form{&kTransposed, "as squares"};
-    auto plan =
-        plan_transposed(cluster_, members_, scop_, layouts_, constraints_, parallel_, form.choice);
+    auto plan = plan_transposed(in_, members_, constraints_, parallel_, form.choice);
     if (!plan) return std::nullopt;
     form.plan = std::move(*plan);
     return form;
@@ -356,9 +356,7 @@ class Planner {
     const std::vector<int64_t> sizes = tile_sizes();
     const std::string what = inner_loops_ ? "tiles of results in memory" : "element by element";
     Form form{inner_loops_ ? &kTilesInMemory : &kElements, inner_loops_ ? "in " + what : what};
-    form.plan = begin_plan(cluster_, members_);
-    form.plan.tasks = make_tiles(cluster_, members_, sizes);
-    form.plan.run_tasks = parallel_ ? Tasks::Parallel : Tasks::Serial;
+    form.plan = begin_plan(cluster_, members_, sizes, parallel_ ? Tasks::Parallel : Tasks::Serial);
     form.plan.points = place_points();
     form.plan.vector = vector_;
     const std::string last = name_of(cluster_, members_.back());
@@ -372,23 +370,21 @@ class Planner {
     describe_fusion(fusion_, form.choice);
     const int64_t task = inner_loops_ ? kReductionTileVector * kReductionTileOther
                                       : machine_.least(kElementwiseTile);
-    form.own = {
-        describe_tasks(cluster_, members_, sizes, constraints_, parallel_, describe_aim(task))};
+    form.own = {describe_tasks(form.plan, cluster_, constraints_, describe_aim(task))};
     return form;
   }
 
   /// Moves the loop that becomes a vector last, if one may; without a vector, the loops are in the
   /// same order. Returns whether there is one.
   bool place_vector() {
-    const bool found = move_vector_last(members_);
+    move_vector_last(members_);
     if (constraints_.last >= 0) {
       auto given = std::find_if(members_.begin(), members_.end(), [&](const Member& member) {
         return member.position == constraints_.last;
       });
       std::rotate(given, given + 1, members_.end());
-      return constraints_.allows_shared_vector() && members_.back().extent > 1;
     }
-    return constraints_.allows_shared_vector() && found;
+    return constraints_.allows_shared_vector() && !members_.empty() && members_.back().extent > 1;
   }
 
   /// Tile sizes for rows in blocks, in the order of the members: tasks of about so many elements.
@@ -405,45 +401,6 @@ class Planner {
       elements *= sizes[k];
     }
     return sizes;
-  }
-
-  /// A cluster as rows, in blocks where that shares loads or waiting times.
-  ClusterPlan plan_as_rows(std::vector<Member> members, bool apart, Notes& notes) const {
-    RowBlock chosen = run_pass(
-        kBlocksOfRows, [&] { return choose_row_block(cluster_, program_, layouts_, machine_); },
-        [](const RowBlock& made) { return has_blocks(made.sizes); });
-    std::vector<int64_t>& block = chosen.sizes;
-    for (const Member& member : members) {
-      // A task has whole blocks.
-      const int64_t task = constraints_.task(member, std::max<int64_t>(1, member.extent));
-      while (task < member.extent && task % block[member.position] != 0) --block[member.position];
-    }
-    // Nests that pass over a tile one by one have no block in common.
-    if (apart) std::fill(block.begin(), block.end(), 1);
-    // The rows of a block last; the longer member outside, so that the operand that belongs to the
-    // shorter one is what the cache has to keep.
-    std::stable_sort(members.begin(), members.end(), [&](const Member& a, const Member& b) {
-      bool block_a = block[a.position] > 1, block_b = block[b.position] > 1;
-      return block_a != block_b ? block_b : block_a && a.extent > b.extent;
-    });
-    std::vector<int64_t> blocks;
-    for (const Member& member : members) blocks.push_back(block[member.position]);
-    const int64_t task =
-        machine_.least(has_blocks(blocks) && chosen.shares_loads ? kBlockedTile : kElementwiseTile);
-    std::vector<int64_t> sizes = row_tile_sizes(members, blocks, task);
-    ClusterPlan plan = plan_rows(cluster_, members, sizes, blocks, program_, layouts_, machine_,
-                                 parallel_, apart, notes);
-    if (!plan.registers.empty())
-      notes.push_back(
-          {"rows",
-           describe_tiles(cluster_, members, blocks) +
-               (chosen.shares_loads ? "; the rows of a block share loads"
-                                    : "; the sums of a block's rows do not wait for each other")});
-    describe_fusion(fusion_, notes);
-    if (cluster_.shared > 0)
-      notes.push_back(
-          describe_tasks(cluster_, members, sizes, constraints_, parallel_, describe_aim(task)));
-    return plan;
   }
 
   /// Tile sizes in the order of the members, whose last is the vector if there is one.
@@ -476,46 +433,45 @@ class Planner {
     return inner_loops_ && vector_ ? Points::VectorInside : Points::Around;
   }
 
-  Proposal finish(ClusterPlan plan, Notes notes, const Notes& of_plan) const {
-    return finish(apply_proposal(std::move(plan), cluster_, scop_, constraints_), std::move(notes),
-                  of_plan);
+  Proposal apply(const ClusterPlan& plan) const {
+    return apply_proposal(plan, cluster_, scop_, constraints_);
   }
 
   /// `notes` tell of the choice, `of_plan` of what was chosen.
   Proposal finish(Proposal proposal, Notes notes, const Notes& of_plan) const {
-    Notes& own = proposal.mapped.notes;
-    own.insert(own.begin(), of_plan.begin(), of_plan.end());
     if (!constraints_.parallel)
       notes.push_back({"threads", "one, as the options say"});
     else if (!parallel_ && cluster_.outer.empty())
       notes.push_back({"threads", concat("one: ", accessed_, " accesses are fewer than ",
                                          machine_.least(kGrain))});
-    explain(proposal, std::move(notes), scop_, layouts_);
+    poly::Mapped& mapped = proposal.mapped;
+    for (const Notes& more : {of_plan, mapped.notes, describe_copies(in_, mapped.promotions)})
+      notes.insert(notes.end(), more.begin(), more.end());
+    // Several statements may make the same read.
+    auto same = [](const Note& a, const Note& b) { return a.label == b.label && a.text == b.text; };
+    notes.erase(std::unique(notes.begin(), notes.end(), same), notes.end());
+    mapped.notes = std::move(notes);
     return proposal;
   }
 
   Proposal propose_scatter() const {
     Notes notes;
     const ClusterPlan plan = run_pass(
-        kScatter,
-        [&] {
-          return plan_scatter(cluster_, scop_, layouts_, constraints_, machine_, parallel_, notes);
-        },
+        kScatter, [&] { return plan_scatter(in_, constraints_, parallel_, notes); },
         [](const ClusterPlan&) { return true; });
-    return finish(plan, notes, {});
+    return finish(apply(plan), notes, {});
   }
 
   Proposal propose_scalar_loops() const {
     if (records_passes()) record_pass(kScalarLoops, true, 0);
-    Proposal proposal = apply_proposal(begin_plan(cluster_, {}), cluster_, scop_, constraints_);
+    Proposal proposal = apply(begin_plan(cluster_, {}));
     proposal.mapped.notes = {{"form", "scalar loops: nothing here makes a vector"}};
     return proposal;
   }
 
+  const ClusterContext in_;
   const Cluster& cluster_;
   const Scop& scop_;
-  const ir::Program& program_;
-  const Layouts& layouts_;
   const CpuMachine& machine_;
   const Constraints constraints_;
   const bool blocks_;            ///< whether no other form is wanted where there are such

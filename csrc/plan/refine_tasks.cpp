@@ -24,14 +24,9 @@ constexpr int kMostSteps = 20;
 
 class Refiner {
  public:
-  Refiner(const ClusterPlan& plan, const Cluster& cluster, const ir::Program& program,
-          const Layouts& layouts, const Constraints& constraints, const CpuMachine& machine)
-      : plan_(plan),
-        cluster_(cluster),
-        program_(program),
-        layouts_(layouts),
-        constraints_(constraints),
-        machine_(machine) {
+  Refiner(const ClusterPlan& plan, const ClusterContext& in, const Constraints& constraints)
+      : plan_(plan), in_(in), constraints_(constraints) {
+    const Cluster& cluster = in.cluster;
     for (size_t m = 0; m < cluster.shared; ++m) {
       const ir::Iterator& iterator =
           iterator_along(cluster, {static_cast<int>(m), 1, 0}, cluster.statements.size() - 1);
@@ -47,7 +42,7 @@ class Refiner {
 
   std::optional<ClusterPlan> refine() {
     const double before = cycles(plan_);
-    fewest_tasks_ = std::min(count_tasks(plan_), kTasksOfCore * machine_.cores);
+    fewest_tasks_ = std::min(count_tasks(plan_, in_.cluster), kTasksOfCore * in_.machine.cores);
     double best = before;
     for (int step = 0; step < kMostSteps; ++step) {
       std::optional<ClusterPlan> next;
@@ -77,18 +72,12 @@ class Refiner {
   }
   int64_t count(const Tile& tile) const { return divide_up(loop_of(tile).extent, tile.size); }
 
-  int64_t count_tasks(const ClusterPlan& plan) const {
-    int64_t tasks = cluster_.outer_parallel ? outer_iterations(cluster_) : 1;
-    for (const Tile& tile : plan.tasks) tasks *= count(tile);
-    return tasks;
-  }
-
   /// Of all cores, which wait for the one that has most tasks.
   double cycles(const ClusterPlan& plan) const {
-    const double all = estimate(plan, cluster_, program_, layouts_, machine_).total();
+    const double all = estimate(plan, in_).total();
     if (plan.run_tasks != Tasks::Parallel) return all;
-    const auto tasks = static_cast<double>(count_tasks(plan));
-    const auto cores = static_cast<double>(machine_.cores);
+    const auto tasks = static_cast<double>(count_tasks(plan, in_.cluster));
+    const auto cores = static_cast<double>(in_.machine.cores);
     return all * std::ceil(tasks / cores) * cores / tasks;
   }
 
@@ -125,16 +114,14 @@ class Refiner {
   void add(size_t tile, int64_t size, std::vector<ClusterPlan>& found) const {
     ClusterPlan near = plan_;
     near.tasks[tile].size = size;
-    if (plan_.run_tasks == Tasks::Parallel && count_tasks(near) < fewest_tasks_) return;
+    if (plan_.run_tasks == Tasks::Parallel && count_tasks(near, in_.cluster) < fewest_tasks_)
+      return;
     found.push_back(std::move(near));
   }
 
   ClusterPlan plan_;
-  const Cluster& cluster_;
-  const ir::Program& program_;
-  const Layouts& layouts_;
+  const ClusterContext in_;
   const Constraints& constraints_;
-  const CpuMachine& machine_;
   std::vector<Loop> loops_;  ///< shared, by position
   int64_t fewest_tasks_ = 1;
 };
@@ -152,12 +139,11 @@ std::vector<int64_t> tile_sizes(int64_t extent, int64_t registers) {
   return {sizes.begin(), sizes.end()};
 }
 
-std::optional<ClusterPlan> refine_tasks(const ClusterPlan& plan, const Cluster& cluster,
-                                        const ir::Program& program, const Layouts& layouts,
-                                        const Constraints& constraints, const CpuMachine& machine) {
-  if (cluster.shared == 0 || !has_inner_loops(cluster) || count_computed(cluster) != 1)
+std::optional<ClusterPlan> refine_tasks(const ClusterPlan& plan, const ClusterContext& in,
+                                        const Constraints& constraints) {
+  if (in.cluster.shared == 0 || !has_inner_loops(in.cluster) || !computes_one(in.cluster))
     return std::nullopt;
-  return Refiner(plan, cluster, program, layouts, constraints, machine).refine();
+  return Refiner(plan, in, constraints).refine();
 }
 
 }  // namespace tc::plan

@@ -5,8 +5,6 @@
 #include <optional>
 #include <vector>
 
-#include "ir/layout.h"
-#include "machine/cpu.h"
 #include "plan/members.h"
 #include "plan/options/constraints.h"
 #include "plan/plan.h"
@@ -23,8 +21,7 @@ std::vector<int64_t> tile_sizes(int64_t extent, int64_t registers = 1);
 /// other, or rows that all tasks read again. Nothing where that spares less than the estimate's own
 /// error, or where more than one reduction is computed: how elements and results of statements stay
 /// in caches for each other is what rules know better.
-std::optional<ClusterPlan> refine_tasks(const ClusterPlan& plan, const Cluster& cluster,
-                                        const ir::Program& program, const Layouts& layouts,
-                                        const Constraints& constraints, const CpuMachine& machine);
+std::optional<ClusterPlan> refine_tasks(const ClusterPlan& plan, const ClusterContext& in,
+                                        const Constraints& constraints);
 
 }  // namespace tc::plan

@@ -46,14 +46,17 @@ class Resolver {
     }
     for (const std::string& name : names)
       if (!name.empty()) return Reason{concat("the plan does not order the loop ", name)};
-    if (auto reason = read_tiles(plan_.tasks, resolved_.task_sizes, &resolved_.task_order))
+    if (auto reason = read_tiles(plan_.tasks, resolved_.task_sizes, resolved_.task_order))
       return reason;
     for (size_t m = 0; m < resolved_.members.size(); ++m)
       if (resolved_.task_sizes[m] == 0) resolved_.task_sizes[m] = resolved_.members[m].extent;
     std::vector<Tile> results;
-    for (const Tile& tile : plan_.registers)
-      (is_shared(tile.index) || !names_own_loop(tile.index) ? results : terms_).push_back(tile);
-    if (auto reason = read_tiles(results, resolved_.register_sizes, nullptr)) return reason;
+    for (const Tile& tile : plan_.registers) {
+      const bool shared = std::count(plan_.order.begin(), plan_.order.end(), tile.index) > 0;
+      (shared || !names_own_loop(tile.index) ? results : terms_).push_back(tile);
+    }
+    std::vector<int> unused_order;
+    if (auto reason = read_tiles(results, resolved_.register_sizes, unused_order)) return reason;
     for (size_t m = 0; m < resolved_.members.size(); ++m)
       resolved_.register_sizes[m] = std::clamp<int64_t>(
           resolved_.register_sizes[m], 1, std::max<int64_t>(1, resolved_.members[m].extent));
@@ -62,9 +65,6 @@ class Resolver {
     return check_register_tile();
   }
 
-  bool is_shared(const std::string& index) const {
-    return std::find(plan_.order.begin(), plan_.order.end(), index) != plan_.order.end();
-  }
   bool names_own_loop(const std::string& index) const {
     for (size_t s = 0; s < cluster_.statements.size(); ++s)
       for (int d : poly::rest(cluster_, s))
@@ -92,9 +92,8 @@ class Resolver {
   /// Sizes in the order of the members, 0 where the plan does not say any; and the order of the
   /// tiles, by number of the member, those that are not named last.
   std::optional<Reason> read_tiles(const std::vector<Tile>& tiles, std::vector<int64_t>& sizes,
-                                   std::vector<int>* order) {
+                                   std::vector<int>& order) {
     sizes.assign(resolved_.members.size(), 0);
-    std::vector<int> named;
     for (const Tile& tile : tiles) {
       const auto found = std::find(plan_.order.begin(), plan_.order.end(), tile.index);
       const auto m = static_cast<size_t>(found - plan_.order.begin());
@@ -105,12 +104,10 @@ class Resolver {
         return Reason{concat("the plan tiles ", tile.index, " by ", tile.size,
                              "; a tile has 1 point at least")};
       sizes[m] = std::min(tile.size, std::max<int64_t>(1, resolved_.members[m].extent));
-      named.push_back(static_cast<int>(m));
+      order.push_back(static_cast<int>(m));
     }
-    if (!order) return std::nullopt;
-    *order = named;
     for (int m = 0; m < static_cast<int>(resolved_.members.size()); ++m)
-      if (std::find(named.begin(), named.end(), m) == named.end()) order->push_back(m);
+      if (sizes[m] == 0) order.push_back(m);
     return std::nullopt;
   }
 
@@ -314,21 +311,19 @@ class Resolver {
     const std::string computes = ir::assignment_text(instruction->statement);
     bool used = false;
     for (const Nest& nest : resolved_.nests) {
-      const Nest::Range* of = nullptr;
-      size_t loop = 0;
+      std::optional<size_t> loop;
       for (size_t k = 0; k < nest.ranges.size(); ++k) {
         if (nest.ranges[k].terms == 0) continue;
-        if (of) return refuse("which adds up terms of one loop");
-        of = &nest.ranges[k];
+        if (loop) return refuse("which adds up terms of one loop");
         loop = k;
       }
-      if (!of) continue;
+      if (!loop) continue;
       used = true;
+      const auto [begin, end, terms] = nest.ranges[*loop];
       // A loop that has fewer terms is one of its own.
-      if (of->terms != instruction->terms &&
-          (of->terms != of->end || of->terms > instruction->terms))
-        return refuse(concat("which adds up ", instruction->terms, " terms, not ", of->terms,
-                             " of ", own_iterator(nest, loop, cluster_).name));
+      if (terms != instruction->terms && (terms != end || terms > instruction->terms))
+        return refuse(concat("which adds up ", instruction->terms, " terms, not ", terms, " of ",
+                             own_iterator(nest, *loop, cluster_).name));
       for (size_t n = 0; n < nest.statements.size(); ++n) {
         const size_t s = nest.statements[n];
         const ir::Statement& source = *cluster_.statements[s]->source;
@@ -340,7 +335,7 @@ class Resolver {
           for (const ir::Expr& subscript : operand.as<Halide::Internal::Call>()->args)
             for (const ir::Iterator* along :
                  {&iterator_along(cluster_, resolved_.members.back(), s),
-                  &source.domain[nest.loops[n][loop]]})
+                  &source.domain[nest.loops[n][*loop]]})
               if (!ir::step_along(subscript, along->name))
                 return refuse(
                     concat("and ", ir::plain_text(operand), " is in no order along ", along->name));

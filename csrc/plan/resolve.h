@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/result.h"
-#include "ir/accesses.h"
 #include "plan/members.h"
 #include "plan/plan.h"
 #include "poly/promote.h"

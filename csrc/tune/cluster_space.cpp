@@ -5,10 +5,9 @@
 #include <set>
 #include <utility>
 
-#include "base/error.h"
-#include "base/notes.h"
 #include "base/numbers.h"
 #include "ir/loops.h"
+#include "plan/forms/scatters.h"
 #include "plan/options/cluster_options.h"
 #include "plan/refine_tasks.h"
 
@@ -62,8 +61,8 @@ std::string nests_text(const std::vector<NestPlan>& nests) {
 }  // namespace
 
 ClusterSpace::ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop,
-                           const Layouts& layouts, const plan::Constraints& constraints,
-                           const CpuMachine& machine, bool cuda, const ClusterPlan& start)
+                           const plan::Constraints& constraints, const CpuMachine& machine,
+                           bool cuda, const ClusterPlan& start)
     : cluster_(cluster),
       scop_(scop),
       cuda_(cuda),
@@ -76,9 +75,8 @@ ClusterSpace::ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop,
   }
   const plan::ClusterOptions& given = constraints_.cluster;
   const bool single = loops_.size() < 2, inside_fixed = cuda || !start.instruction.empty();
-  std::vector<std::string> names;
-  for (const Loop& loop : loops_) names.push_back(loop.name);
-  if (names.size() <= kFewLoops && !names.empty()) orders_ = permutations(names);
+  if (loops_.size() <= kFewLoops && !loops_.empty())
+    orders_ = permutations(plan::shared_names(cluster));
   known_nests({});
   add(Kind::Order, 0, single || inside_fixed || given.order.has_value());
   add(Kind::TaskOrder, 0, single);
@@ -88,9 +86,7 @@ ClusterSpace::ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop,
   add(Kind::Vector, 0,
       inside_fixed || loops_.empty() || !constraints.allows_shared_vector() ||
           given.vector.has_value());
-  const bool scatters = std::any_of(cluster.statements.begin(), cluster.statements.end(),
-                                    [](const auto* s) { return ir::is_scatter(*s->source); });
-  add(Kind::Nests, 0, inside_fixed || scatters || given.nests.has_value());
+  add(Kind::Nests, 0, inside_fixed || plan::is_scatter(cluster) || given.nests.has_value());
   for (size_t m = 0; m < loops_.size(); ++m)
     add(Kind::Task, m, loops_[m].extent == 1 || constraints.tasks[m] > 0);
   for (size_t m = 0; m < loops_.size(); ++m)

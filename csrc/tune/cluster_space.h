@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "ir/layout.h"
-#include "machine/cpu.h"
 #include "plan/members.h"
 #include "plan/options/constraints.h"
 #include "plan/plan.h"
@@ -41,7 +39,7 @@ class ClusterSpace {
  public:
   /// `start` is a Plan of it, as the compiler proposes one. What `constraints` decide has that one
   /// value. With `cuda` tasks are blocks of a grid.
-  ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop, const Layouts& layouts,
+  ClusterSpace(const plan::Cluster& cluster, const plan::Scop& scop,
                const plan::Constraints& constraints, const CpuMachine& machine, bool cuda,
                const plan::ClusterPlan& start);
 
@@ -57,8 +55,6 @@ class ClusterSpace {
   void mutate(Genes& genes, Random& random);
   /// Plans that differ in one field, by one step of its values.
   std::vector<Genes> neighbours(const Genes& genes);
-
-  size_t size() const { return fields_.size(); }
 
  private:
   enum class Kind {

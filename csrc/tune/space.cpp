@@ -63,7 +63,6 @@ struct Space::Cluster {
   const plan::Cluster* cluster = nullptr;
   ClusterPlan proposal;
   ClusterSpace space;
-  MappingOptions options;  ///< the constraints that are of its segment
   std::map<std::string, Evaluated> known;
 };
 
@@ -146,9 +145,8 @@ size_t Space::find_structure(const MappingOptions& partial) {
           {part,
            &cluster,
            proposal,
-           ClusterSpace(cluster, *part.scop, *part.layouts, plan::constraints_of(cluster, own),
-                        machine_, cuda_, proposal),
-           own,
+           ClusterSpace(cluster, *part.scop, plan::constraints_of(cluster, own), machine_, cuda_,
+                        proposal),
            {}});
     }
   }
@@ -206,23 +204,19 @@ Evaluated evaluate(const ClusterPlan& plan, const Part& part, const plan::Cluste
         concat(error.what(), " where the plan is ", plan::to_string(plan::to_options(plan))));
   }
   if (cuda) return result;
-  result.estimate = plan::estimate(plan, cluster, *part.program, *part.layouts, machine);
+  result.estimate = plan::estimate(plan, {cluster, *part.program, *part.layouts, machine});
   const int lanes = plan::count_lanes(cluster, *part.program, machine.vector_bits);
-  if (cluster.outer_parallel) result.tasks = static_cast<double>(plan::outer_iterations(cluster));
+  result.tasks = static_cast<double>(plan::count_tasks(plan, cluster));
   for (const Tile& tile : plan.registers) {
     const bool vector = plan.vector && tile.index == plan.order.back();
     (vector ? result.vectors : result.rows) *=
         static_cast<double>(vector ? divide_up(tile.size, lanes) : tile.size);
   }
-  for (size_t m = 0; m < cluster.shared; ++m) {
-    const ir::Iterator& iterator =
-        cluster.statements.back()->source->domain[cluster.alignment.back()[m]];
+  for (int d : cluster.alignment.back()) {
+    const ir::Iterator& iterator = cluster.statements.back()->source->domain[d];
     const int64_t extent = std::max<int64_t>(1, extent_of(iterator));
     if (plan.vector && iterator.name == plan.order.back())
       result.filled = static_cast<double>(extent) / static_cast<double>(round_up(extent, lanes));
-    if (plan.run_tasks != plan::Tasks::Parallel) continue;
-    if (const Tile* tile = plan::find_tile(plan.tasks, iterator.name))
-      result.tasks *= static_cast<double>(divide_up(extent, std::min(extent, tile->size)));
   }
   result.copies = static_cast<double>(plan.copies.size());
   return result;
@@ -378,20 +372,19 @@ std::vector<size_t> Space::add_forms(size_t structure) {
     forms[1].registers.emplace();
     forms[2].copies.emplace();
     for (const std::string& last : names) {
-      ClusterOptions order, plain;
-      order.order.emplace();
-      for (const std::string& name : names)
-        if (name != last) order.order->push_back(name);
-      order.order->push_back(last);
+      ClusterOptions order;
+      order.order = names;
+      std::stable_partition(order.order->begin(), order.order->end(),
+                            [&](const std::string& name) { return name != last; });
       order.vector = true;
-      plain = order;
+      ClusterOptions plain = order;
       plain.registers.emplace();
       forms.push_back(order);
       forms.push_back(plain);
     }
     for (ClusterOptions& form : forms) {
       form.statements = cluster.proposal.statements;
-      MappingOptions options = cluster.options;
+      MappingOptions options = plan::options_of_segment(constraints_, cluster.part.segment);
       if (const ClusterOptions* given = plan::options_of(*cluster.cluster, options)) {
         ClusterOptions own = *given;
         merge(form, own);
@@ -414,18 +407,17 @@ std::vector<size_t> Space::add_forms(size_t structure) {
 }
 
 std::vector<size_t> Space::starts() {
-  if (has_starts_ || candidates_.empty()) return starts_;
-  has_starts_ = true;
-  std::vector<size_t> found;
+  if (starts_ || candidates_.empty()) return starts_.value_or(std::vector<size_t>());
+  starts_.emplace();
   const size_t first = candidates_[0].structure;
-  found.push_back(make(first, proposals(first)));
+  std::vector<size_t> found = {make(first, proposals(first))};
   for (size_t other : near_structures(first)) found.push_back(make(other, proposals(other)));
   for (size_t form : add_forms(first)) found.push_back(form);
   std::set<size_t> seen = {0};
   for (size_t candidate : found)
     if (candidates_[candidate].reason.empty() && seen.insert(candidate).second)
-      starts_.push_back(candidate);
-  return starts_;
+      starts_->push_back(candidate);
+  return *starts_;
 }
 
 size_t Space::draw(uint64_t seed) {

@@ -6,12 +6,12 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "ir/layout.h"
 #include "machine/cpu.h"
-#include "plan/model/estimate.h"
 #include "plan/options/options.h"
 #include "plan/plan_program.h"
 #include "poly/scop.h"
@@ -97,8 +97,7 @@ class Space {
   std::map<size_t, std::vector<size_t>> near_;
   std::vector<Candidate> candidates_;
   std::map<std::string, size_t> by_text_;
-  bool has_starts_ = false;
-  std::vector<size_t> starts_;
+  std::optional<std::vector<size_t>> starts_;
 };
 
 }  // namespace tc::tune

@@ -50,31 +50,29 @@ bool Load::collides(const BlockShape& block, double vector_bytes, const CpuMachi
   return *std::max_element(lines.begin(), lines.end()) > machine.first_cache_ways;
 }
 
-Effort Step::effort(const BlockShape& block, const std::vector<int64_t>& points,
-                    double row_blocks) const {
+Effort Step::effort(const BlockShape& block, const std::vector<int64_t>& points, double row_blocks,
+                    const CpuMachine& machine) const {
   double work = parts, loaded = 0, vectors = 0;
   for (int64_t size : block) work *= static_cast<double>(size);
-  for (const Load& load : loads) {
-    (load.moves[0] ? vectors : loaded) += load.count(block);
-  }
+  for (const Load& load : loads) (load.moves[0] ? vectors : loaded) += load.count(block);
   loaded += vectors * parts;
-  const double cycles = std::max({work / machine->multiply_adds, loaded / machine->loads,
-                                  machine->multiply_latency}) *
-                        repeats;
-  const double bytes = count_lines(block, points, row_blocks) * kLineBytes;
-  return {std::max(cycles, bytes / machine->second_cache_rate()), (loaded + vectors) * repeats};
+  const double cycles =
+      std::max({work / machine.multiply_adds, loaded / machine.loads, machine.multiply_latency}) *
+      repeats;
+  const double bytes = count_lines(block, points, row_blocks, machine) * kLineBytes;
+  return {std::max(cycles, bytes / machine.second_cache_rate()), (loaded + vectors) * repeats};
 }
 
 double Step::count_lines(const BlockShape& block, const std::vector<int64_t>& points,
-                         double row_blocks) const {
+                         double row_blocks, const CpuMachine& machine) const {
   double lines = 0, kept = 0;
   for (const Load& load : loads) {
     const double own = load.packed ? load.count(block) * vector_bytes / kLineBytes * repeats
-                                   : load.lines(block, points, vector_bytes, *machine);
+                                   : load.lines(block, points, vector_bytes, machine);
     lines += own;
     if (!load.moves[1]) kept += own;
   }
-  const bool stays = lines * kLineBytes <= kKept * static_cast<double>(machine->first_cache_bytes);
+  const bool stays = lines * kLineBytes <= kKept * static_cast<double>(machine.first_cache_bytes);
   return stays ? lines - kept * (1 - 1 / row_blocks) : lines;
 }
 

@@ -45,8 +45,6 @@ struct Effort {
 
 /// One statement's step.
 struct Step {
-  explicit Step(const CpuMachine& on) : machine(&on) {}
-  const CpuMachine* machine;
   std::vector<Load> loads;
   double repeats = 1;  ///< steps for every result
   double vector_bytes = 64;
@@ -54,14 +52,14 @@ struct Step {
 
   /// Of a block with `points` of the results along each dimension; so many blocks of rows follow
   /// each other.
-  Effort effort(const BlockShape& block, const std::vector<int64_t>& points,
-                double row_blocks) const;
+  Effort effort(const BlockShape& block, const std::vector<int64_t>& points, double row_blocks,
+                const CpuMachine& machine) const;
 
  private:
   /// That all steps bring to the first cache: of a block that fits there, those behind it find what
   /// the rows do not move along.
-  double count_lines(const BlockShape& block, const std::vector<int64_t>& points,
-                     double row_blocks) const;
+  double count_lines(const BlockShape& block, const std::vector<int64_t>& points, double row_blocks,
+                     const CpuMachine& machine) const;
 };
 
 }  // namespace tc::plan

@@ -55,27 +55,24 @@ class Arranger {
   }
 
   void run() {
-    std::vector<int> order = order_by_results();
+    block_.tile_order = order_by_results();
     if (!block_.packed.empty() && block_.reduction_tile.empty()) choose_chunks();
     if (block_.members.size() > 1) block_.near_rows = count_near_rows();
     for (const InPlace& read : in_place_) block_.footprints.push_back(read.footprint);
-    // Numbers of the block's members instead of positions in the band.
-    for (int position : order)
-      block_.tile_order.push_back(static_cast<int>(
-          std::find(positions_.begin(), positions_.end(), position) - positions_.begin()));
   }
 
  private:
-  /// As the block's members, but the vector in front of those that a result moves less far along.
+  /// Numbers of the members as the block has them, but the vector in front of those that a result
+  /// moves less far along.
   std::vector<int> order_by_results() const {
-    std::vector<int> order = positions_;
+    std::vector<int> order(positions_.size());
+    std::iota(order.begin(), order.end(), 0);
     const int vector = order.back();
     const Operand& written = operands_.updates().front().operands.back();
-    auto stride = [&](int position) { return written.strides[position].value_or(0); };
+    auto stride = [&](int m) { return written.strides[positions_[m]].value_or(0); };
     order.pop_back();
-    auto near = std::stable_partition(order.begin(), order.end(), [&](int position) {
-      return stride(position) >= stride(vector);
-    });
+    auto near = std::stable_partition(order.begin(), order.end(),
+                                      [&](int m) { return stride(m) >= stride(vector); });
     order.insert(near, vector);
     return order;
   }
@@ -157,7 +154,7 @@ class Arranger {
       for (const Operand& operand : update.operands) {
         if (operand.access.write || operand.strides[row] == 0 || operand.strides[vector] != 0)
           continue;
-        if (!operands_.has_near_steps(update, operand, kNearLines)) return 0;
+        if (operands_.near_bytes(update, operand, kNearLines) == 0) return 0;
         bytes += operands_.footprint(update, operand).bytes(point);
       }
     }

@@ -9,6 +9,7 @@
 #include "base/notes.h"
 #include "plan/forms/register_blocks.h"
 #include "plan/forms/register_tiles.h"
+#include "plan/forms/scatters.h"
 #include "plan/members.h"
 #include "plan/options/constraints.h"
 
@@ -31,27 +32,17 @@ struct Chain {
 
 class Chainer {
  public:
-  Chainer(const Scop& scop, const Dependences& dependences, const Layouts& layouts,
-          const MappingOptions& options, const CpuMachine& machine)
-      : program_(*scop.program),
-        dependences_(dependences),
-        layouts_(layouts),
-        options_(options),
-        machine_(machine) {}
+  explicit Chainer(const PlanContext& in) : in_(in), program_(*in.scop.program) {}
 
   std::vector<Cluster> chain(const std::vector<Cluster>& clusters) const {
     std::vector<Cluster> result;
     for (size_t c = 0; c < clusters.size();) {
       std::vector<Cluster> best = {clusters[c]};
-      if (const ClusterOptions* own = given(clusters[c])) {
-        if (!own->outer->empty()) best = put_inside_as_given(clusters, c);
-        c += best.size();
-        result.insert(result.end(), best.begin(), best.end());
-        continue;
-      }
+      const ClusterOptions* own = given(clusters[c]);
+      if (own && !own->outer->empty()) best = put_inside_as_given(clusters, c);
       Chain chain{{clusters[c]}, clusters[c].statements, loops(clusters[c])};
-      for (size_t next = c + 1; next < clusters.size(); ++next) {
-        if (given(clusters[next]) || scatters(clusters[next - 1]) || scatters(clusters[next]) ||
+      for (size_t next = c + 1; !own && next < clusters.size(); ++next) {
+        if (given(clusters[next]) || is_scatter(clusters[next - 1]) || is_scatter(clusters[next]) ||
             !passes_on(chain, clusters[next]))
           break;
         extend(chain, clusters[next]);
@@ -68,13 +59,13 @@ class Chainer {
  private:
   /// The options of a cluster where they say which loops are around it.
   const ClusterOptions* given(const Cluster& cluster) const {
-    const ClusterOptions* own = options_of(cluster, options_);
+    const ClusterOptions* own = options_of(cluster, in_.options);
     return own && own->outer ? own : nullptr;
   }
 
   void extend(Chain& chain, const Cluster& next) const {
     for (const ScopStatement* statement : next.statements) {
-      chain.shared = align(dependences_, chain.statements, chain.shared, *statement);
+      chain.shared = align(in_.dependences, chain.statements, chain.shared, *statement);
       chain.statements.push_back(statement);
     }
     chain.clusters.push_back(next);
@@ -120,31 +111,25 @@ class Chainer {
     return result;
   }
 
-  static bool scatters(const Cluster& cluster) {
-    return std::any_of(
-        cluster.statements.begin(), cluster.statements.end(),
-        [](const ScopStatement* statement) { return ir::is_scatter(*statement->source); });
-  }
-
   /// Whether the cluster reads a tensor that the chain writes and that does not stay in the cache.
   bool passes_on(const Chain& chain, const Cluster& next) const {
     for (const ScopStatement* reader : next.statements)
       for (const ir::MemoryAccess& access : accesses(program_, *reader->source))
         for (const ScopStatement* writer : chain.statements)
           if (!access.write && writer->source->tensor == access.tensor &&
-              bytes(access.tensor) > machine_.cache_bytes)
+              bytes(access.tensor) > in_.machine.cache_bytes)
             return true;
     return false;
   }
 
   int64_t bytes(const std::string& tensor) const {
-    return dense_bytes(program_.tensor(tensor), layouts_.at(tensor));
+    return dense_bytes(program_.tensor(tensor), in_.layouts.at(tensor));
   }
 
   /// The clusters inside as few of the shared members as make a slice fit in the cache.
   std::optional<std::vector<Cluster>> put_inside(const Chain& chain) const {
     for (size_t count = 1; count <= chain.shared[0].size(); ++count) {
-      if (slice_bytes(chain, count) > machine_.cache_bytes) continue;
+      if (slice_bytes(chain, count) > in_.machine.cache_bytes) continue;
       std::vector<Cluster> inside;
       size_t first = 0;
       std::vector<size_t> members(count);
@@ -156,7 +141,7 @@ class Chainer {
         inside.push_back(*moved);
         first += cluster.statements.size();
       }
-      if (outer_iterations(inside[0]) < kIterationsPerCore * machine_.cores) return std::nullopt;
+      if (outer_iterations(inside[0]) < kIterationsPerCore * in_.machine.cores) return std::nullopt;
       return inside;
     }
     return std::nullopt;
@@ -171,7 +156,7 @@ class Chainer {
         int64_t slice = bytes(access.tensor);
         for (size_t m = 0; m < count; ++m) {
           const ir::Iterator& iterator = statement.domain[chain.shared[s][m]];
-          if (stride_along(access, layouts_.at(access.tensor), iterator.name) != 0)
+          if (stride_along(access, in_.layouts.at(access.tensor), iterator.name) != 0)
             slice /= extent_of(iterator);
         }
         slices[access.tensor] = std::max(slices[access.tensor], slice);
@@ -207,18 +192,19 @@ class Chainer {
       const ir::Statement& statement = *cluster.statements[s]->source;
       for (const ir::MemoryAccess& access : accesses(program_, statement))
         for (int d : outer[s])
-          if (stride_along(access, layouts_.at(access.tensor), statement.domain[d].name) == 1)
+          if (stride_along(access, in_.layouts.at(access.tensor), statement.domain[d].name) == 1)
             return std::nullopt;
     }
-    Cluster moved = make_cluster(cluster.statements, inner, dependences_, outer);
-    moved.outer_parallel = options_.parallel;
+    Cluster moved = make_cluster(cluster.statements, inner, in_.dependences, outer);
+    moved.outer_parallel = in_.options.parallel;
     return moved;
   }
 
   /// Whether an iteration of the outer loops has enough work, and the cluster does not need them
   /// for its register block.
   bool pays(const Cluster& cluster, const Cluster& moved) const {
-    if (count_accesses(moved, program_) < machine_.least(kFewestAccesses) * outer_iterations(moved))
+    if (count_accesses(moved, program_) <
+        in_.machine.least(kFewestAccesses) * outer_iterations(moved))
       return false;
     return !suits_register_tiles(cluster) || !has_inner_loops(cluster) ||
            block_cycles(moved) <= kMostLoss * block_cycles(cluster);
@@ -226,25 +212,20 @@ class Chainer {
 
   double block_cycles(const Cluster& cluster) const {
     std::vector<Member> members = analyze_members(
-        cluster, program_, layouts_, count_lanes(cluster, program_, machine_.step_bits()));
+        cluster, program_, in_.layouts, count_lanes(cluster, program_, in_.machine.step_bits()));
     move_vector_last(members);
-    const auto blocks = choose_blocks(cluster, members, program_, layouts_, machine_);
+    const auto blocks = choose_blocks({cluster, program_, in_.layouts, in_.machine}, members);
     return blocks.empty() ? std::numeric_limits<double>::infinity() : blocks.front().cycles;
   }
 
+  const PlanContext in_;
   const ir::Program& program_;
-  const Dependences& dependences_;
-  const Layouts& layouts_;
-  const MappingOptions& options_;
-  const CpuMachine& machine_;
 };
 
 }  // namespace
 
-std::vector<Cluster> chain(const std::vector<Cluster>& clusters, const Scop& scop,
-                           const Dependences& dependences, const Layouts& layouts,
-                           const MappingOptions& options, const CpuMachine& machine) {
-  return Chainer(scop, dependences, layouts, options, machine).chain(clusters);
+std::vector<Cluster> chain(const std::vector<Cluster>& clusters, const PlanContext& in) {
+  return Chainer(in).chain(clusters);
 }
 
 }  // namespace tc::plan

@@ -3,9 +3,7 @@
 
 #include <vector>
 
-#include "machine/cpu.h"
-#include "plan/members.h"
-#include "plan/options/options.h"
+#include "plan/proposal.h"
 
 namespace tc::plan {
 
@@ -15,8 +13,6 @@ namespace tc::plan {
 /// every dependence, have an iteration for every thread, and cost no cluster its register block.
 /// Below them every cluster is mapped by itself. Runs after fuse, for the default options on the
 /// CPU.
-std::vector<Cluster> chain(const std::vector<Cluster>& clusters, const Scop& scop,
-                           const Dependences& dependences, const Layouts& layouts,
-                           const MappingOptions& options, const CpuMachine& machine);
+std::vector<Cluster> chain(const std::vector<Cluster>& clusters, const PlanContext& in);
 
 }  // namespace tc::plan

@@ -30,8 +30,8 @@ bool chooses_by_indices(const ir::Expr& value) {
 class ComputeInCopies {
  public:
   ComputeInCopies(const std::vector<Cluster>& clusters, std::vector<Proposal>& mapped,
-                  const Scop& scop, const Layouts& layouts, const CpuMachine& machine)
-      : clusters_(clusters), mapped_(mapped), scop_(scop), layouts_(layouts), machine_(machine) {}
+                  const PlanContext& in)
+      : clusters_(clusters), mapped_(mapped), in_(in) {}
 
   /// Of statements that run in copies alone.
   void check(const std::vector<const ScopStatement*>& left) const {
@@ -82,7 +82,7 @@ class ComputeInCopies {
   /// Whether copies stand for all reads of a temporary, and may be made where they are of what this
   /// statement reads. Whether that is worth it; of one that was `given`, whether they compute it.
   bool is_only_copied(const ScopStatement& writer, bool given = false) const {
-    const ir::Program& program = *scop_.program;
+    const ir::Program& program = *in_.scop.program;
     const std::string& tensor = writer.source->tensor;
     if (program.tensor(tensor).role != ir::TensorRole::Temporary || !suits_copies(*writer.source))
       return false;
@@ -90,7 +90,7 @@ class ComputeInCopies {
     for (const auto* read : ir::reads_of(*writer.source)) needed.insert(ir::read_name(read));
     std::set<const poly::Promotion*> copies;
     bool before = true;
-    for (const ScopStatement& statement : scop_.statements) {
+    for (const ScopStatement& statement : in_.scop.statements) {
       if (&statement == &writer) {
         before = false;
         continue;
@@ -115,16 +115,14 @@ class ComputeInCopies {
     for (const poly::Promotion* copy : copies)
       copied += copy->times * static_cast<double>(copy->elements);
     const ir::Tensor& temporary = program.tensor(tensor);
-    const int64_t bytes = dense_bytes(temporary, layouts_.at(tensor));
-    const double most = bytes > 2 * machine_.cache_bytes ? kMostTimesOfLarge : kMostTimes;
+    const int64_t bytes = dense_bytes(temporary, in_.layouts.at(tensor));
+    const double most = bytes > 2 * in_.machine.cache_bytes ? kMostTimesOfLarge : kMostTimes;
     return copied * temporary.type.bytes() <= most * static_cast<double>(bytes);
   }
 
   const std::vector<Cluster>& clusters_;
   std::vector<Proposal>& mapped_;
-  const Scop& scop_;
-  const Layouts& layouts_;
-  const CpuMachine& machine_;
+  const PlanContext in_;
 };
 
 /// The cluster without these statements; nothing where it has no others.
@@ -147,11 +145,10 @@ std::optional<Cluster> leave_out(const Cluster& cluster,
 }  // namespace
 
 std::vector<const ScopStatement*> leave_to_copies(std::vector<Cluster>& clusters,
-                                                  const Dependences& dependences,
-                                                  const MappingOptions& options) {
+                                                  const PlanContext& in) {
   std::vector<const ScopStatement*> left;
   std::set<std::string> names;
-  for (const ClusterOptions& cluster : options.clusters)
+  for (const ClusterOptions& cluster : in.options.clusters)
     if (cluster.copies)
       for (const CopyPlan& copy : *cluster.copies) names.insert(copy.computes);
   for (size_t c = clusters.size(); c-- > 0;) {
@@ -163,7 +160,7 @@ std::vector<const ScopStatement*> leave_to_copies(std::vector<Cluster>& clusters
     if (!clusters[c].outer.empty())
       throw CompilationError(concat("the options leave ", computed[0]->id,
                                     " to copies, but it runs inside the loops of a chain"));
-    if (const auto others = leave_out(clusters[c], computed, dependences))
+    if (const auto others = leave_out(clusters[c], computed, in.dependences))
       clusters[c] = *others;
     else
       clusters.erase(clusters.begin() + static_cast<long>(c));
@@ -180,34 +177,30 @@ bool suits_copies(const ir::Statement& source) {
 
 bool lacks_copies(const Cluster& cluster, const Proposal& proposal, const Scop& scop) {
   const auto& own = cluster.statements;
-  const auto reads = [&](const std::string& tensor) {
-    return std::any_of(own.begin(), own.end(), [&](const ScopStatement* each) {
-      return !each->initialization && ir::reads(*each->source, tensor);
-    });
-  };
   const auto& copies = proposal.mapped.promotions;
-  const auto copied = [&](const std::string& tensor) {
-    return std::any_of(copies.begin(), copies.end(),
-                       [&](const poly::Promotion& copy) { return copy.tensor() == tensor; });
-  };
-  return std::any_of(scop.statements.begin(), scop.statements.end(),
-                     [&](const ScopStatement& writer) {
-                       const std::string& tensor = writer.source->tensor;
-                       return scop.program->tensor(tensor).role == ir::TensorRole::Temporary &&
-                              std::count(own.begin(), own.end(), &writer) == 0 &&
-                              suits_copies(*writer.source) && reads(tensor) && !copied(tensor);
-                     });
+  for (const ScopStatement& writer : scop.statements) {
+    const std::string& tensor = writer.source->tensor;
+    const auto reads = [&](const ScopStatement* each) {
+      return !each->initialization && ir::reads(*each->source, tensor);
+    };
+    const auto copied = [&](const poly::Promotion& copy) { return copy.tensor() == tensor; };
+    if (scop.program->tensor(tensor).role == ir::TensorRole::Temporary &&
+        std::count(own.begin(), own.end(), &writer) == 0 && suits_copies(*writer.source) &&
+        std::any_of(own.begin(), own.end(), reads) &&
+        std::none_of(copies.begin(), copies.end(), copied))
+      return true;
+  }
+  return false;
 }
 
 bool compute_in_copies(std::vector<Cluster>& clusters, std::vector<Proposal>& mapped,
-                       const Scop& scop, const Dependences& dependences, const Layouts& layouts,
-                       const CpuMachine& machine, const std::vector<const ScopStatement*>& left,
+                       const PlanContext& in, const std::vector<const ScopStatement*>& left,
                        const std::function<Proposal(const Cluster&)>& map) {
-  ComputeInCopies pass(clusters, mapped, scop, layouts, machine);
+  ComputeInCopies pass(clusters, mapped, in);
   pass.check(left);
   const auto computed = pass.run();
   for (size_t c = clusters.size(); c-- > 0 && !computed.empty();) {
-    const auto others = leave_out(clusters[c], computed, dependences);
+    const auto others = leave_out(clusters[c], computed, in.dependences);
     if (!others) {
       clusters.erase(clusters.begin() + static_cast<long>(c));
       mapped.erase(mapped.begin() + static_cast<long>(c));

@@ -4,9 +4,6 @@
 #include <functional>
 #include <vector>
 
-#include "ir/layout.h"
-#include "machine/cpu.h"
-#include "plan/options/options.h"
 #include "plan/proposal.h"
 
 namespace tc::plan {
@@ -21,14 +18,12 @@ namespace tc::plan {
 /// one by one. `left` are the statements that leave_to_copies took: where copies do not compute all
 /// that is read of one, that is a CompilationError.
 bool compute_in_copies(std::vector<Cluster>& clusters, std::vector<Proposal>& mapped,
-                       const Scop& scop, const Dependences& dependences, const Layouts& layouts,
-                       const CpuMachine& machine, const std::vector<const ScopStatement*>& left,
+                       const PlanContext& in, const std::vector<const ScopStatement*>& left,
                        const std::function<Proposal(const Cluster&)>& map);
 
 /// Takes the statements that the options leave to copies out of the clusters; returns them.
 std::vector<const ScopStatement*> leave_to_copies(std::vector<Cluster>& clusters,
-                                                  const Dependences& dependences,
-                                                  const MappingOptions& options);
+                                                  const PlanContext& in);
 
 /// Whether a cluster reads a temporary that copies might compute, and its Plan has none of it.
 bool lacks_copies(const Cluster& cluster, const Proposal& proposal, const Scop& scop);

@@ -92,7 +92,7 @@ Notes describe(const Cluster& cluster, const std::vector<Member>& members,
   Notes notes = {{"form", "a block of threads for every tile, a thread for every point"},
                  {"threads", text},
                  {"blocks", concat(count_tiles(members, sizes), ": ",
-                                   describe_tiles(cluster, members, sizes))}};
+                                   describe_tiles(cluster, make_tiles(cluster, members, sizes)))}};
   if (costs.size() > 1) notes.push_back({"accesses", table(costs)});
   return notes;
 }
@@ -111,10 +111,7 @@ ClusterPlan plan_threads(const Cluster& cluster, const ir::Program& program, con
   }
   const std::vector<int64_t> sizes = tile_sizes(members, constraints, given);
   notes = describe(cluster, members, sizes, constraints.sizes_tasks() || !given.empty());
-  ClusterPlan plan = begin_plan(cluster, members);
-  plan.tasks = make_tiles(cluster, members, sizes);
-  plan.run_tasks = Tasks::Blocks;
-  return plan;
+  return begin_plan(cluster, members, sizes, Tasks::Blocks);
 }
 
 /// Takes away what options say of vectors, registers and copies, which are those of a CPU.

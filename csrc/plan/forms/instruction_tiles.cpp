@@ -29,18 +29,15 @@ struct Choice {
 
 class InstructionTiles {
  public:
-  InstructionTiles(const Cluster& cluster, const std::vector<Member>& members,
-                   const ir::Program& program, const Layouts& layouts,
-                   const Constraints& constraints, bool parallel, const CpuMachine& machine)
-      : cluster_(cluster),
+  InstructionTiles(const ClusterContext& in, const std::vector<Member>& members,
+                   const Constraints& constraints, bool parallel)
+      : in_(in),
         members_(members),
-        program_(program),
-        layouts_(layouts),
         constraints_(constraints),
+        limits_{constraints.tasks, constraints.last},
         parallel_(parallel),
-        machine_(machine),
-        operands_(cluster, members, program, layouts, machine),
-        lanes_(count_lanes(cluster, program, machine.vector_bits)) {}
+        operands_(in, members),
+        lanes_(count_lanes(in.cluster, in.program, in.machine.vector_bits)) {}
 
   std::optional<ClusterPlan> plan(Notes& notes) {
     for (const isa::Instruction& instruction : isa::instructions()) {
@@ -58,7 +55,7 @@ class InstructionTiles {
  private:
   bool may_use(const isa::Instruction& instruction) const {
     const auto& given = constraints_.cluster.instruction;
-    return given ? instruction.name == *given : machine_.dot_products > 0;
+    return given ? instruction.name == *given : in_.machine.dot_products > 0;
   }
 
   /// Of every statement that reduces, the loop that fills most of its last terms; of such, the one
@@ -68,15 +65,13 @@ class InstructionTiles {
     all.instruction = &instruction;
     for (const Update& update : operands_.updates()) {
       const ir::Statement& source = *update.statement->source;
-      const bool reduces =
-          std::any_of(source.domain.begin(), source.domain.end(),
-                      [](const ir::Iterator& iterator) { return iterator.reduction; });
-      if (!reduces) continue;
+      const std::vector<ir::Iterator> terms = ir::reduced_indices(source);
+      if (terms.empty()) continue;
       if (isa::match(source) != &instruction) return std::nullopt;
       std::optional<Choice> best;
       double best_waste = 0;
-      for (const ir::Iterator& term : source.domain) {
-        if (!term.reduction || !may_take(instruction, term.name)) continue;
+      for (const ir::Iterator& term : terms) {
+        if (!may_take(instruction, term.name)) continue;
         auto made = find_copies(instruction, update, v, term);
         const auto extent = static_cast<double>(extent_of(term));
         const double waste =
@@ -112,7 +107,7 @@ class InstructionTiles {
       if (operand.access.write) continue;
       const auto along_lanes = operand.strides[members_[v].position];
       const auto along_terms =
-          stride_along(operand.access, layouts_.at(operand.access.tensor), term.name);
+          stride_along(operand.access, in_.layouts.at(operand.access.tensor), term.name);
       if (!along_lanes || !along_terms) return std::nullopt;
       if (isa::fits_register(instruction, *along_lanes, *along_terms)) continue;
       auto copy = pack(instruction, update, operand, v, term, choice.single);
@@ -130,7 +125,7 @@ class InstructionTiles {
     const ir::MemoryAccess& read = operand.access;
     const ir::Iterator& vector = *update.iterators[members_[v].position];
     const std::vector<ir::Iterator>& domain = update.statement->source->domain;
-    const Layout& layout = layouts_.at(read.tensor);
+    const Layout& layout = in_.layouts.at(read.tensor);
     std::optional<PackedRead> packed = operands_.begin_copy(update, operand);
     if (!packed) return std::nullopt;
     std::optional<size_t> terms, lanes;
@@ -174,32 +169,24 @@ class InstructionTiles {
   // ---- blocks
 
   void try_blocks(const Choice& choice, size_t v) {
-    const int64_t width = points_of_task(members_[v]);
-    int64_t lanes = lanes_;
-    while (lanes > width) lanes /= 2;
+    const int64_t width = limits_.points_of_task(&members_[v]);
+    const int64_t lanes = lanes_of_block(width, lanes_);
     for (int64_t vectors = std::min(kMostVectors, divide_up(width, lanes)); vectors >= 1;
          --vectors) {
       const int64_t points = std::min(width, vectors * lanes);
       try_block(choice, {&members_[v], nullptr, nullptr}, {points, 1, 1});
       for (size_t row = members_.size(); row-- > 0;) {
         if (row == v) continue;
-        for (int64_t rows = std::min(kMostRows, points_of_task(members_[row])); rows > 1; --rows)
-          if (rows * vectors + vectors + 2 <= machine_.vector_registers)
+        for (int64_t rows = std::min(kMostRows, limits_.points_of_task(&members_[row])); rows > 1;
+             --rows)
+          if (rows * vectors + vectors + 2 <= in_.machine.vector_registers)
             try_block(choice, {&members_[v], &members_[row], nullptr}, {points, rows, 1});
       }
     }
   }
 
-  /// Along a member.
-  int64_t points_of_task(const Member& member) const {
-    return constraints_.task(member, member.extent);
-  }
-
   void try_block(const Choice& choice, const BlockMembers& dimensions, const BlockShape& points) {
-    for (size_t d = 0; d < dimensions.size() && dimensions[d]; ++d) {
-      const int64_t task = points_of_task(*dimensions[d]);
-      if (task != dimensions[d]->extent && task % points[d] != 0) return;
-    }
+    if (!limits_.fill_tasks(dimensions, points)) return;
     for (const Update& update : operands_.updates())
       if (dimensions[1] && choice.single.count(update.iterators[dimensions[1]->position]->name))
         return;
@@ -209,12 +196,12 @@ class InstructionTiles {
     block.packed = choice.copies;
     for (PackedRead& read : block.packed) read.width = width_of(read, dimensions, points);
     block.reduction_tile = cut_reduction(choice, block.packed);
-    arrange_tiles(operands_, machine_, block);
+    arrange_tiles(operands_, in_.machine, block);
     Notes notes;
     // Tasks are joined where they are short.
-    block.cycles = cycles_of(make_plan(choice, block, notes));
+    block.cycles = estimate(make_plan(choice, block, notes), in_).total();
     const ClusterPlan plan = make_plan(choice, block, notes);
-    const double cycles = cycles_of(plan);
+    const double cycles = estimate(plan, in_).total();
     if (best_ && cycles >= cycles_) return;
     best_ = plan;
     cycles_ = cycles;
@@ -224,17 +211,12 @@ class InstructionTiles {
 
   ClusterPlan make_plan(const Choice& choice, const RegisterBlock& block, Notes& notes) const {
     notes.clear();
-    ClusterPlan plan =
-        plan_register_tiles(cluster_, block, program_, constraints_, parallel_, machine_, notes);
+    ClusterPlan plan = plan_register_tiles(in_, block, constraints_, parallel_, notes);
     for (const std::string& index : choice.terms)
       if (!find_tile(plan.registers, index))
         plan.registers.push_back({index, choice.instruction->terms});
     plan.instruction = choice.instruction->name;
     return plan;
-  }
-
-  double cycles_of(const ClusterPlan& plan) const {
-    return estimate(plan, cluster_, program_, layouts_, machine_).total();
   }
 
   /// Iterations of every reduction loop between which copies are made anew, whole register tiles;
@@ -270,19 +252,17 @@ class InstructionTiles {
     std::vector<std::string> sides;
     for (size_t m = 0; m < block.members.size(); ++m)
       if (block.points[m] > 1 || m + 1 == block.members.size())
-        sides.push_back(concat(block.points[m], " of ", name_of(cluster_, block.members[m])));
+        sides.push_back(concat(block.points[m], " of ", name_of(in_.cluster, block.members[m])));
     return {"form", concat("a block of results in registers: ", join(sides, " x "), "; ",
                            choice.instruction->name, " adds up ", choice.instruction->terms,
                            " terms of ", join(choice.terms), " at a time")};
   }
 
-  const Cluster& cluster_;
+  const ClusterContext in_;
   const std::vector<Member>& members_;
-  const ir::Program& program_;
-  const Layouts& layouts_;
   const Constraints& constraints_;
+  const BlockLimits limits_;
   const bool parallel_;
-  const CpuMachine& machine_;
   const Operands operands_;
   const int lanes_;
   std::optional<ClusterPlan> best_;
@@ -292,14 +272,11 @@ class InstructionTiles {
 
 }  // namespace
 
-std::optional<ClusterPlan> plan_instruction_tiles(const Cluster& cluster,
+std::optional<ClusterPlan> plan_instruction_tiles(const ClusterContext& in,
                                                   const std::vector<Member>& members,
-                                                  const ir::Program& program,
-                                                  const Layouts& layouts,
                                                   const Constraints& constraints, bool parallel,
-                                                  const CpuMachine& machine, Notes& notes) {
-  return InstructionTiles(cluster, members, program, layouts, constraints, parallel, machine)
-      .plan(notes);
+                                                  Notes& notes) {
+  return InstructionTiles(in, members, constraints, parallel).plan(notes);
 }
 
 }  // namespace tc::plan

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/notes.h"
-#include "machine/cpu.h"
 #include "plan/members.h"
 #include "plan/options/constraints.h"
 
@@ -15,11 +14,9 @@ namespace tc::plan {
 /// the one that the options say, does all reductions of a cluster that suits_register_tiles: terms
 /// along one loop of each, and copies in blocks of what does not lie in memory as in a register.
 /// Nothing where there is none. Tells of the tile.
-std::optional<ClusterPlan> plan_instruction_tiles(const Cluster& cluster,
+std::optional<ClusterPlan> plan_instruction_tiles(const ClusterContext& in,
                                                   const std::vector<Member>& members,
-                                                  const ir::Program& program,
-                                                  const Layouts& layouts,
                                                   const Constraints& constraints, bool parallel,
-                                                  const CpuMachine& machine, Notes& notes);
+                                                  Notes& notes);
 
 }  // namespace tc::plan

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/numbers.h"
 #include "ir/expressions/reads.h"
 #include "ir/loops.h"
 #include "plan/forms/computed_copies.h"
@@ -121,19 +122,15 @@ double CopyCost::cycles(const std::vector<int64_t>& points) const {
   double result = element;
   std::vector<int64_t> block(points.size());
   for (size_t m = 0; m < extents.size(); ++m) {
-    result *= static_cast<double>((extents[m] + points[m] - 1) / points[m]);
+    result *= static_cast<double>(divide_up(extents[m], points[m]));
     block[m] = std::min(points[m], extents[m]);
   }
   return result * footprint.box(block);
 }
 
-Operands::Operands(const Cluster& cluster, const std::vector<Member>& members,
-                   const ir::Program& program, const Layouts& layouts, const CpuMachine& machine)
-    : cluster_(cluster),
-      members_(members),
-      program_(program),
-      layouts_(layouts),
-      machine_(machine) {
+Operands::Operands(const ClusterContext& in, const std::vector<Member>& members)
+    : in_(in), members_(members) {
+  const Cluster& cluster = in.cluster;
   for (size_t s = 0; s < cluster.statements.size(); ++s) {
     const ScopStatement* statement = cluster.statements[s];
     if (statement->initialization) continue;
@@ -141,11 +138,11 @@ Operands::Operands(const Cluster& cluster, const std::vector<Member>& members,
     if (!cluster.outer.empty()) update.outer = cluster.outer[s];
     for (const Member& member : members)
       update.iterators[member.position] = &iterator_along(cluster, member, s);
-    for (const ir::MemoryAccess& access : accesses(program, *statement->source)) {
+    for (const ir::MemoryAccess& access : accesses(in.program, *statement->source)) {
       update.operands.push_back({access, {}});
       for (const ir::Iterator* iterator : update.iterators)
         update.operands.back().strides.push_back(
-            stride_along(access, layouts.at(access.tensor), iterator->name));
+            stride_along(access, in.layouts.at(access.tensor), iterator->name));
     }
     updates_.push_back(std::move(update));
   }
@@ -153,15 +150,15 @@ Operands::Operands(const Cluster& cluster, const std::vector<Member>& members,
 
 double Operands::whole_bytes(const Operand& operand) const {
   const std::string& tensor = operand.access.tensor;
-  return static_cast<double>(dense_bytes(program_.tensor(tensor), layouts_.at(tensor)));
+  return static_cast<double>(dense_bytes(in_.program.tensor(tensor), in_.layouts.at(tensor)));
 }
 
 Footprint Operands::footprint(const Update& update, const Operand& operand) const {
   const ir::MemoryAccess& read = operand.access;
-  const Layout& layout = layouts_.at(read.tensor);
+  const Layout& layout = in_.layouts.at(read.tensor);
   Footprint result;
-  result.element = program_.tensor(read.tensor).type.bytes();
-  const bool gathers = is_gather(read, program_);
+  result.element = in_.program.tensor(read.tensor).type.bytes();
+  const bool gathers = is_gather(read, in_.program);
   for (size_t d = 0; d < read.subscripts.size(); ++d) {
     Footprint::Dimension dimension;
     dimension.whole = static_cast<double>(layout.sizes[d]);
@@ -187,11 +184,11 @@ Footprint Operands::footprint(const Update& update, const Operand& operand) cons
 
 int64_t Operands::near_bytes(const Update& update, const Operand& operand, int64_t lines) const {
   const ir::MemoryAccess& read = operand.access;
-  const int64_t element = program_.tensor(read.tensor).type.bytes();
+  const int64_t element = in_.program.tensor(read.tensor).type.bytes();
   int64_t longest = 0;
   for (const ir::Iterator& iterator : update.statement->source->domain) {
     if (!iterator.reduction || extent_of(iterator) == 1) continue;
-    const auto step = stride_along(read, layouts_.at(read.tensor), iterator.name);
+    const auto step = stride_along(read, in_.layouts.at(read.tensor), iterator.name);
     if (!step || std::abs(*step) * element > lines * kLineBytes) continue;
     longest = std::max(longest, std::abs(*step) * element * extent_of(iterator));
   }
@@ -202,21 +199,22 @@ double Operands::steps_of_a_line(const Update& update, const Operand& operand) c
   const ir::Iterator* innermost = innermost_reduction(update);
   if (!innermost) return 1;
   const ir::MemoryAccess& read = operand.access;
-  const auto stride = stride_along(read, layouts_.at(read.tensor), innermost->name);
+  const auto stride = stride_along(read, in_.layouts.at(read.tensor), innermost->name);
   // Of one element for all of them nothing is known here: it may be in a register.
   if (!stride || *stride == 0) return 1;
-  const int64_t step = std::abs(*stride) * program_.tensor(read.tensor).type.bytes();
+  const int64_t step = std::abs(*stride) * in_.program.tensor(read.tensor).type.bytes();
   return static_cast<double>(std::clamp<int64_t>(kLineBytes / step, 1, extent_of(*innermost)));
 }
 
 double Operands::most_elements(const ir::MemoryAccess& access) const {
-  return static_cast<double>(machine_.cache_bytes / program_.tensor(access.tensor).type.bytes());
+  return static_cast<double>(in_.machine.cache_bytes /
+                             in_.program.tensor(access.tensor).type.bytes());
 }
 
 std::optional<PackedRead> Operands::begin_copy(const Update& update, const Operand& operand) const {
   const ir::MemoryAccess& read = operand.access;
   if (read.conditional) return std::nullopt;
-  for (const ScopStatement* writer : cluster_.statements)
+  for (const ScopStatement* writer : in_.cluster.statements)
     if (writer->source->tensor == read.tensor) return std::nullopt;
   PackedRead packed;
   packed.statement = update.statement;
@@ -224,7 +222,7 @@ std::optional<PackedRead> Operands::begin_copy(const Update& update, const Opera
   for (const Member& member : members_)
     if (operand.strides[member.position] != 0) packed.members.push_back(member.position);
   packed.depth = volume(*update.statement, [&](const ir::Iterator& i) {
-    return i.reduction && stride_along(read, layouts_.at(read.tensor), i.name) != 0;
+    return i.reduction && stride_along(read, in_.layouts.at(read.tensor), i.name) != 0;
   });
   return packed;
 }
@@ -255,7 +253,7 @@ std::optional<PackedRead> Operands::pack(const Update& update, const Operand& op
 
 CopyCost Operands::cost_of_copies(const Update& update, const Operand& operand) const {
   const ir::MemoryAccess& read = operand.access;
-  const Layout& layout = layouts_.at(read.tensor);
+  const Layout& layout = in_.layouts.at(read.tensor);
   CopyCost cost;
   bool contiguous = false;
   // Forwards or backwards, as a gradient walks filters: copies walk their source forwards.
@@ -267,16 +265,14 @@ CopyCost Operands::cost_of_copies(const Update& update, const Operand& operand) 
   // Copies are made inside the outer loops.
   for (int d : update.outer)
     cost.element *= static_cast<double>(extent_of(update.statement->source->domain[d]));
-  for (size_t m = 0; m < update.iterators.size(); ++m) {
-    bool moves = operand.strides[m] != 0;
-    cost.extents.push_back(moves ? extent_of(*update.iterators[m]) : 1);
-  }
+  for (size_t m = 0; m < update.iterators.size(); ++m)
+    cost.extents.push_back(operand.strides[m] != 0 ? extent_of(*update.iterators[m]) : 1);
   cost.footprint = footprint(update, operand);
   return cost;
 }
 
 bool Operands::is_leaping(const Update& update, const Operand& operand) const {
-  const Layout& layout = layouts_.at(operand.access.tensor);
+  const Layout& layout = in_.layouts.at(operand.access.tensor);
   const ir::Iterator* innermost = innermost_reduction(update);
   if (!innermost) return false;
   auto moves = [&](const ir::Iterator& i) {
@@ -284,16 +280,16 @@ bool Operands::is_leaping(const Update& update, const Operand& operand) const {
   };
   double uses =
       volume(*update.statement, [&](const ir::Iterator& i) { return !i.reduction && !moves(i); });
-  if (uses < static_cast<double>(machine_.least(kLeapUses))) return false;
-  const bool many = uses >= static_cast<double>(machine_.least(2 * kLeapUses));
+  if (uses < static_cast<double>(in_.machine.least(kLeapUses))) return false;
+  const bool many = uses >= static_cast<double>(in_.machine.least(2 * kLeapUses));
   int64_t step = std::abs(stride_along(operand.access, layout, innermost->name).value_or(0)) *
-                 program_.tensor(operand.access.tensor).type.bytes();
+                 in_.program.tensor(operand.access.tensor).type.bytes();
   double steps =
       volume(*update.statement, [&](const ir::Iterator& i) { return i.reduction && moves(i); });
-  double panel = steps * kMostVectors * machine_.vector_bits / 8;
-  const auto cache = static_cast<double>(machine_.cache_bytes);
-  if (step >= machine_.least(kLeapBytes)) return true;
-  if (step < machine_.least(kStrideBytes)) return false;
+  double panel = steps * kMostVectors * in_.machine.vector_bits / 8;
+  const auto cache = static_cast<double>(in_.machine.cache_bytes);
+  if (step >= in_.machine.least(kLeapBytes)) return true;
+  if (step < in_.machine.least(kStrideBytes)) return false;
   // A cache's sets are told apart by the low bits of an address: rows a power of two apart share
   // few of them. That many of these do not fit in the second-level cache, though their bytes would
   // (measured there: 64 to 512 x 512 x 1024 1.2 to 1.4 times faster from a copy, and with 2048
@@ -309,11 +305,11 @@ bool Operands::is_leaping(const Update& update, const Operand& operand) const {
 double Operands::pass_saved_by_copies(const Operand& operand) const {
   const std::string& tensor = operand.access.tensor;
   const double bytes = whole_bytes(operand);
-  if (program_.tensor(tensor).role != ir::TensorRole::Temporary ||
-      bytes <= 2 * static_cast<double>(machine_.cache_bytes))
+  if (in_.program.tensor(tensor).role != ir::TensorRole::Temporary ||
+      bytes <= 2 * static_cast<double>(in_.machine.cache_bytes))
     return 0;
   int readers = 0, writers = 0;
-  for (const ir::Statement& statement : program_.statements) {
+  for (const ir::Statement& statement : in_.program.statements) {
     readers += ir::reads(statement, tensor);
     if (statement.tensor != tensor) continue;
     ++writers;

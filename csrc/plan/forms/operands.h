@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/memory.h"
-#include "machine/cpu.h"
 #include "plan/members.h"
 
 namespace tc::plan {
@@ -87,19 +86,15 @@ double volume(const ScopStatement& statement, Wanted wanted) {
 /// Refers to all arguments.
 class Operands {
  public:
-  Operands(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
-           const Layouts& layouts, const CpuMachine& machine);
+  Operands(const ClusterContext& in, const std::vector<Member>& members);
 
   const std::vector<Update>& updates() const { return updates_; }
 
   double whole_bytes(const Operand& operand) const;
   /// Where data says where, dimensions in which nothing else moves count as a whole.
   Footprint footprint(const Update& update, const Operand& operand) const;
-  /// Whether a step of some reduction goes so few lines further.
-  bool has_near_steps(const Update& update, const Operand& operand, int64_t lines) const {
-    return near_bytes(update, operand, lines) > 0;
-  }
-  /// From end to end of the longest walk of a reduction in such steps; 0: there is none.
+  /// From end to end of the longest walk of a reduction in steps that go so few lines further; 0:
+  /// there is none.
   int64_t near_bytes(const Update& update, const Operand& operand, int64_t lines) const;
   /// Of the reduction's innermost loop, how many that follow each other read from one line.
   double steps_of_a_line(const Update& update, const Operand& operand) const;
@@ -121,11 +116,8 @@ class Operands {
   double pass_saved_by_copies(const Operand& operand) const;
 
  private:
-  const Cluster& cluster_;
+  const ClusterContext in_;
   const std::vector<Member>& members_;
-  const ir::Program& program_;
-  const Layouts& layouts_;
-  const CpuMachine& machine_;
   std::vector<Update> updates_;
 };
 

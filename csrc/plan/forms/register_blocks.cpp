@@ -62,16 +62,13 @@ constexpr size_t kMostOthers = 6;
 
 class Chooser {
  public:
-  Chooser(const Cluster& cluster, const std::vector<Member>& members, const ir::Program& program,
-          const Layouts& layouts, const CpuMachine& machine, const BlockLimits& limits)
-      : cluster_(cluster),
+  Chooser(const ClusterContext& in, const std::vector<Member>& members, const BlockLimits& limits)
+      : in_(in),
+        machine_(in.machine),
         members_(members),
-        program_(program),
-        layouts_(layouts),
-        machine_(machine),
         limits_(limits),
-        operands_(cluster, members, program, layouts, machine),
-        most_lanes_(count_lanes(cluster, program, machine.vector_bits)),
+        operands_(in, members),
+        most_lanes_(count_lanes(in.cluster, in.program, machine_.vector_bits)),
         staying_(find_staying()) {
     for (const Update& update : operands_.updates()) {
       const ir::Statement& source = *update.statement->source;
@@ -83,7 +80,7 @@ class Chooser {
 
   std::vector<RegisterBlock> choose() {
     for (size_t v = members_.size(); v-- > 0;) {
-      if (points_of_task(&members_[v]) == 1 && v + 1 < members_.size()) continue;
+      if (limits_.points_of_task(&members_[v]) == 1 && v + 1 < members_.size()) continue;
       if (limits_.vector >= 0 && limits_.vector != members_[v].position) continue;
       try_vector(v);
     }
@@ -141,12 +138,12 @@ class Chooser {
     const double runs = row ? count_run_results(*vector, *row) : 0;
     const BlockShape extents = {vector->extent, row ? row->extent : 1,
                                 outer_row ? outer_row->extent : 1};
-    double rest = static_cast<double>(outer_iterations(cluster_));
+    double rest = static_cast<double>(outer_iterations(in_.cluster));
     for (const Member& member : members_)
       if (std::count(dimensions.begin(), dimensions.end(), &member) == 0)
         rest *= static_cast<double>(member.extent);
-    const BlockShape limit = {points_of_task(vector), points_of_task(row),
-                              points_of_task(outer_row)};
+    const BlockShape limit = {limits_.points_of_task(vector), limits_.points_of_task(row),
+                              limits_.points_of_task(outer_row)};
     int64_t all_vectors = divide_up(limit[0], lanes);
     const int64_t most_rows = lanes < most_lanes_ ? kMostNarrowRows : kMostRows;
     const bool waits = row && waits_for_data(*vector, *row);
@@ -168,7 +165,7 @@ class Chooser {
               std::max(vectors, count_vectors(vector->extent % width, lanes));
           const int64_t registers = rows * outer * most_vectors * result_registers_ +
                                     (alone ? 0 : count_held(steps, block)) + 2;
-          if (!fills_tasks(dimensions, size)) continue;
+          if (!limits_.fill_tasks(dimensions, size)) continue;
           if (registers > machine_.vector_registers ||
               (!alone && !streams && vectors > kMostVectors) ||
               (windows && !keeps_windows(steps, block)))
@@ -274,22 +271,6 @@ class Chooser {
     return results * terms <= machine::kUnrolledOperations && held <= machine_.vector_registers;
   }
 
-  /// Along a dimension of a block, which may be none.
-  int64_t points_of_task(const Member* member) const {
-    if (!member) return 1;
-    const auto position = static_cast<size_t>(member->position);
-    const int64_t task = position < limits_.tasks.size() ? limits_.tasks[position] : 0;
-    return task > 0 ? std::min(task, member->extent) : member->extent;
-  }
-  /// Whether given tasks have whole blocks.
-  bool fills_tasks(const BlockMembers& dimensions, const BlockShape& points) const {
-    for (size_t d = 0; d < 3; ++d) {
-      const int64_t task = points_of_task(dimensions[d]);
-      if (dimensions[d] && task != dimensions[d]->extent && task % points[d] != 0) return false;
-    }
-    return true;
-  }
-
   /// Whether every row has vectors of its own, some of them at places that are data, in a tensor
   /// that no cache of a core keeps. Rows then share nothing but the memory that they wait for, and
   /// gain nothing from each other once they cover the latency of the arithmetic (measured: rows of
@@ -301,7 +282,7 @@ class Chooser {
         if (operand.access.write || operand.strides[vector.position] == 0) continue;
         if (operand.strides[row.position] == 0) return false;
         waits = waits ||
-                (is_gather(operand.access, program_) &&
+                (is_gather(operand.access, in_.program) &&
                  operands_.whole_bytes(operand) > static_cast<double>(2 * machine_.cache_bytes));
       }
     }
@@ -363,7 +344,7 @@ class Chooser {
       }
       if (count == 0) continue;
       for (const Step& step : steps) {
-        const Effort each = step.effort(block, points, row_blocks);
+        const Effort each = step.effort(block, points, row_blocks, machine_);
         total.cycles += count * each.cycles;
         total.loads += count * each.loads;
       }
@@ -401,7 +382,7 @@ class Chooser {
     for (size_t i = domain.size(); i-- > 0;) {
       if (!domain[i].reduction) continue;
       bool moves = std::any_of(packed.begin(), packed.end(), [&](const PackedRead& read) {
-        return stride_along(read.read, layouts_.at(read.read.tensor), domain[i].name) != 0;
+        return stride_along(read.read, in_.layouts.at(read.read.tensor), domain[i].name) != 0;
       });
       int64_t size = extent_of(domain[i]);
       if (moves && room < static_cast<double>(size)) {
@@ -425,7 +406,7 @@ class Chooser {
     std::vector<Step> steps;
     for (const Update& update : operands_.updates()) {
       const ScopStatement& statement = *update.statement;
-      Step step(machine_);
+      Step step;
       step.vector_bytes = machine_.vector_bits / 8;
       step.parts =
           std::max(1.0, step.vector_bytes * lanes / most_lanes_ / (machine_.step_bits() / 8.0));
@@ -438,7 +419,7 @@ class Chooser {
           if (staying_.count(operand.access.tensor) || is_stored_later(update, operand)) continue;
           double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
           bool run = stride(1) == 1 && dimensions[1]->extent >= kShortRun;
-          int bytes = program_.tensor(operand.access.tensor).type.bytes();
+          int bytes = in_.program.tensor(operand.access.tensor).type.bytes();
           bool far = std::abs(stride(0).value_or(0)) * bytes >= kPageBytes;
           double store = results * (stride(0) == 1 ? 1.0 / lanes
                                     : run          ? machine_.transposed_store_cycles
@@ -476,8 +457,8 @@ class Chooser {
         }
         if (!load.packed) moves += pass;
         load.scattered =
-            load.moves[0] && !load.packed && operands_.has_near_steps(update, operand, 1);
-        const int64_t element = program_.tensor(operand.access.tensor).type.bytes();
+            load.moves[0] && !load.packed && operands_.near_bytes(update, operand, 1) > 0;
+        const int64_t element = in_.program.tensor(operand.access.tensor).type.bytes();
         for (size_t d = 1; d < 3; ++d) load.bytes[d] = std::abs(stride(d).value_or(0)) * element;
         load.steps_of_a_line = operands_.steps_of_a_line(update, operand);
         if (operand.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
@@ -513,27 +494,25 @@ class Chooser {
   /// Temporaries that no other cluster knows of.
   std::set<std::string> find_staying() const {
     std::set<std::string> staying;
-    for (const ScopStatement* statement : cluster_.statements) {
+    for (const ScopStatement* statement : in_.cluster.statements) {
       const std::string& tensor = statement->source->tensor;
-      if (program_.tensor(tensor).role == ir::TensorRole::Temporary) staying.insert(tensor);
+      if (in_.program.tensor(tensor).role == ir::TensorRole::Temporary) staying.insert(tensor);
     }
-    for (const ir::Statement& source : program_.statements) {
+    for (const ir::Statement& source : in_.program.statements) {
       if (staying.empty()) break;
       bool here = std::any_of(
-          cluster_.statements.begin(), cluster_.statements.end(),
+          in_.cluster.statements.begin(), in_.cluster.statements.end(),
           [&](const ScopStatement* statement) { return statement->source->name == source.name; });
       if (here) continue;
-      for (const ir::MemoryAccess& access : accesses(program_, source))
+      for (const ir::MemoryAccess& access : accesses(in_.program, source))
         staying.erase(access.tensor);
     }
     return staying;
   }
 
-  const Cluster& cluster_;
-  const std::vector<Member>& members_;
-  const ir::Program& program_;
-  const Layouts& layouts_;
+  const ClusterContext in_;
   const CpuMachine& machine_;
+  const std::vector<Member>& members_;
   const BlockLimits& limits_;
   const Operands operands_;
   const int most_lanes_;
@@ -547,6 +526,21 @@ class Chooser {
 };
 
 }  // namespace
+
+int64_t BlockLimits::points_of_task(const Member* member) const {
+  if (!member) return 1;
+  const auto position = static_cast<size_t>(member->position);
+  const int64_t task = position < tasks.size() ? tasks[position] : 0;
+  return task > 0 ? std::min(task, member->extent) : member->extent;
+}
+
+bool BlockLimits::fill_tasks(const BlockMembers& dimensions, const BlockShape& points) const {
+  for (size_t d = 0; d < dimensions.size(); ++d) {
+    const int64_t task = points_of_task(dimensions[d]);
+    if (dimensions[d] && task != dimensions[d]->extent && task % points[d] != 0) return false;
+  }
+  return true;
+}
 
 void set_members(RegisterBlock& block, const std::vector<Member>& band,
                  const BlockMembers& dimensions, const BlockShape& points) {
@@ -569,10 +563,10 @@ int64_t width_of(const PackedRead& read, const BlockMembers& dimensions, const B
   return width;
 }
 
-std::vector<RegisterBlock> choose_blocks(const Cluster& cluster, const std::vector<Member>& members,
-                                         const ir::Program& program, const Layouts& layouts,
-                                         const CpuMachine& machine, const BlockLimits& limits) {
-  return Chooser(cluster, members, program, layouts, machine, limits).choose();
+std::vector<RegisterBlock> choose_blocks(const ClusterContext& in,
+                                         const std::vector<Member>& members,
+                                         const BlockLimits& limits) {
+  return Chooser(in, members, limits).choose();
 }
 
 }  // namespace tc::plan

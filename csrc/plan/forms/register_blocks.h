@@ -47,12 +47,17 @@ struct BlockLimits {
   /// Points of a task along each member, by position, which has whole blocks; 0 and none: open.
   std::vector<int64_t> tasks;
   int vector = -1;  ///< position of the member; -1: any
+
+  /// Along a dimension of a block, which may be none.
+  int64_t points_of_task(const Member* member) const;
+  /// Whether given tasks have whole blocks of so many points.
+  bool fill_tasks(const BlockMembers& dimensions, const BlockShape& points) const;
 };
 
 /// The best block, and behind it others that nearly are, from which a closer model may choose; none
 /// where the limits leave none. `members` come in order of preference, the last first.
-std::vector<RegisterBlock> choose_blocks(const Cluster& cluster, const std::vector<Member>& members,
-                                         const ir::Program& program, const Layouts& layouts,
-                                         const CpuMachine& machine, const BlockLimits& limits = {});
+std::vector<RegisterBlock> choose_blocks(const ClusterContext& in,
+                                         const std::vector<Member>& members,
+                                         const BlockLimits& limits = {});
 
 }  // namespace tc::plan

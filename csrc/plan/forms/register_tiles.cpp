@@ -86,16 +86,16 @@ void join_short_tasks(const RegisterBlock& block, int64_t cores, std::vector<int
 
 /// Whether rows of results that follow each other read the same somewhere: at places that a row
 /// does not decide, or in windows that overlap.
-bool shares_rows(const Cluster& cluster, const RegisterBlock& block, const ir::Program& program) {
+bool shares_rows(const ClusterContext& in, const RegisterBlock& block) {
   const size_t last = block.members.size() - 1;
-  for (size_t s = 0; s < cluster.statements.size(); ++s) {
-    const ir::Statement& statement = *cluster.statements[s]->source;
+  for (size_t s = 0; s < in.cluster.statements.size(); ++s) {
+    const ir::Statement& statement = *in.cluster.statements[s]->source;
     const auto moves = [&](const ir::Expr& subscript, const ir::Iterator& iterator) {
       return Halide::Internal::expr_uses_var(subscript, iterator.name);
     };
-    const ir::Iterator& row = iterator_along(cluster, block.members[last - 1], s);
-    const ir::Iterator& column = iterator_along(cluster, block.members[last], s);
-    for (const ir::MemoryAccess& access : accesses(program, statement)) {
+    const ir::Iterator& row = iterator_along(in.cluster, block.members[last - 1], s);
+    const ir::Iterator& column = iterator_along(in.cluster, block.members[last], s);
+    for (const ir::MemoryAccess& access : accesses(in.program, statement)) {
       const auto& subscripts = access.subscripts;
       const auto any_moves = [&](const ir::Iterator& iterator) {
         return std::any_of(subscripts.begin(), subscripts.end(),
@@ -167,26 +167,20 @@ bool suits_register_tiles(const Cluster& cluster) {
                      });
 }
 
-ClusterPlan plan_register_tiles(const Cluster& cluster, const RegisterBlock& block,
-                                const ir::Program& program, const Constraints& constraints,
-                                bool parallel, const CpuMachine& machine, Notes& notes) {
+ClusterPlan plan_register_tiles(const ClusterContext& in, const RegisterBlock& block,
+                                const Constraints& constraints, bool parallel, Notes& notes) {
+  const Cluster& cluster = in.cluster;
   const std::vector<Member>& members = block.members;
-  const bool share = members.size() < 2 || shares_rows(cluster, block, program);
+  const bool share = members.size() < 2 || shares_rows(in, block);
   const std::vector<int64_t> sizes =
-      parallel_tiles(block, constraints, parallel, share, machine.cores);
+      parallel_tiles(block, constraints, parallel, share, in.machine.cores);
   // A chunk is passed over by the tiles of all other members.
   std::vector<int> order =
-      block.packed.empty() ? order_by_traffic(block, sizes, machine) : block.tile_order;
+      block.packed.empty() ? order_by_traffic(block, sizes, in.machine) : block.tile_order;
   std::stable_partition(order.begin(), order.end(),
                         [&](int m) { return is_chunked(block, static_cast<size_t>(m)); });
-  std::vector<Member> ordered;
-  std::vector<int64_t> ordered_sizes;
-  for (int m : order) {
-    ordered.push_back(members[m]);
-    ordered_sizes.push_back(sizes[m]);
-  }
   ClusterPlan plan = begin_plan(cluster, members);
-  plan.tasks = make_tiles(cluster, ordered, ordered_sizes);
+  for (int m : order) plan.tasks.push_back({name_of(cluster, members[m]), sizes[m]});
   plan.run_tasks = parallel ? Tasks::Parallel : Tasks::Serial;
   if (!block.reduction_tile.empty()) {
     auto size = block.reduction_tile.begin();
@@ -199,10 +193,11 @@ ClusterPlan plan_register_tiles(const Cluster& cluster, const RegisterBlock& blo
   // Windows of several rows overlap, which the choice of reduction tiles does not count: a copy is
   // refused where it exceeds the second-level cache.
   for (const PackedRead& read : block.packed) {
-    const int64_t most = 2 * machine.cache_bytes / program.tensor(read.read.tensor).type.bytes();
+    const int64_t most =
+        2 * in.machine.cache_bytes / in.program.tensor(read.read.tensor).type.bytes();
     plan.copies.push_back({read.statement->id, access_text(read.read), read.order, "", most});
   }
-  notes.push_back(describe_tasks(cluster, ordered, ordered_sizes, constraints, parallel,
+  notes.push_back(describe_tasks(plan, cluster, constraints,
                                  block.packed.empty() && share
                                      ? "blocks of rows that reuse a panel of columns"
                                  : block.packed.empty() ? "blocks of rows that share nothing"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/notes.h"
-#include "machine/cpu.h"
 #include "plan/forms/register_blocks.h"
 #include "plan/members.h"
 #include "plan/options/constraints.h"
@@ -16,8 +15,7 @@ bool suits_register_tiles(const Cluster& cluster);
 /// The Plan for a cluster of reductions with this block: parallel tasks, copies of the operands
 /// that are not contiguous along the vector, register tiles, then the points, innermost under every
 /// statement. Tells of the tasks.
-ClusterPlan plan_register_tiles(const Cluster& cluster, const RegisterBlock& block,
-                                const ir::Program& program, const Constraints& constraints,
-                                bool parallel, const CpuMachine& machine, Notes& notes);
+ClusterPlan plan_register_tiles(const ClusterContext& in, const RegisterBlock& block,
+                                const Constraints& constraints, bool parallel, Notes& notes);
 
 }  // namespace tc::plan

@@ -15,35 +15,36 @@ namespace {
 struct Nest {
   std::vector<int> iterators;  ///< outermost first
   bool vector = false;         ///< whether the innermost is one
-  double cost = 0;             ///< memory operations of all instances
-  std::vector<double> costs;   ///< the same with each of the iterators as the vector
+  long place = 0;              ///< of the vector, in the order of the text
+  std::vector<double> costs;   ///< memory operations with each of the iterators as the vector
   double scalar = 0;           ///< and without one
 };
 
-Nest choose_nest(const Cluster& cluster, size_t s, const ir::Program& program,
-                 const Layouts& layouts, int lanes) {
-  const ScopStatement& statement = *cluster.statements[s];
+Nest choose_nest(const ClusterContext& in, size_t s, int lanes) {
+  const ScopStatement& statement = *in.cluster.statements[s];
   Nest nest;
-  nest.iterators = poly::rest(cluster, s);
+  nest.iterators = poly::rest(in.cluster, s);
+  const auto count = static_cast<double>(instances(statement));
   // Without a vector every access counts, and the arithmetic as one more.
-  nest.cost = 1 + static_cast<double>(accesses(program, *statement.source).size());
-  nest.scalar = nest.cost * static_cast<double>(instances(statement));
-  auto best = nest.iterators.end();
-  for (auto it = nest.iterators.begin(); it != nest.iterators.end(); ++it) {
-    const ir::Iterator& iterator = statement.source->domain[*it];
-    if (Halide::Internal::is_const_one(iterator.extent)) continue;
-    double cost = vector_cost(statement, program, layouts, iterator, lanes);
-    if (cost > nest.cost || (cost == nest.cost && best == nest.iterators.end())) continue;
-    nest.cost = cost;
-    best = it;
+  double least = 1 + static_cast<double>(accesses(in.program, *statement.source).size());
+  nest.scalar = least * count;
+  for (size_t k = 0; k < nest.iterators.size(); ++k) {
+    const ir::Iterator& iterator = statement.source->domain[nest.iterators[k]];
+    const double cost = vector_cost(statement, in.program, in.layouts, iterator, lanes);
+    nest.costs.push_back(cost * count);
+    if (Halide::Internal::is_const_one(iterator.extent) || cost > least ||
+        (cost == least && !nest.vector))
+      continue;
+    least = cost;
+    nest.place = static_cast<long>(k);
+    nest.vector = true;
   }
-  nest.vector = best != nest.iterators.end();
-  if (nest.vector) std::rotate(best, best + 1, nest.iterators.end());
-  nest.cost *= static_cast<double>(instances(statement));
-  for (int d : nest.iterators)
-    nest.costs.push_back(
-        vector_cost(statement, program, layouts, statement.source->domain[d], lanes) *
-        static_cast<double>(instances(statement)));
+  const auto move_last = [&](auto& list) {
+    std::rotate(list.begin() + nest.place, list.begin() + nest.place + 1, list.end());
+  };
+  if (!nest.vector) return nest;
+  move_last(nest.iterators);
+  move_last(nest.costs);
   return nest;
 }
 
@@ -65,13 +66,11 @@ class Grouper {
       for (const ir::MemoryAccess& access : accesses(program_, *cluster_.statements[s]->source))
         tensors.insert(access.tensor);
       // Nothing may move in front of what it depends on.
-      size_t first = 0;
-      for (size_t g = groups.size(); g > 0 && first == 0; --g)
-        if (depends(groups[g - 1], s)) first = g;
-      size_t from = first > 0 && aligned(groups[first - 1], s) ? first - 1 : first;
-      size_t joined = groups.size();
-      for (size_t g = groups.size(); g-- > from;)
-        if (joined == groups.size() && agree(groups[g], s, tensors)) joined = g;
+      size_t first = groups.size(), joined = groups.size();
+      for (; first > 0 && joined == groups.size(); --first) {
+        if (agree(groups[first - 1], s, tensors)) joined = first - 1;
+        if (depends(groups[first - 1], s)) break;
+      }
       if (joined < groups.size()) {
         groups[joined].statements.push_back(s);
         groups[joined].tensors.insert(tensors.begin(), tensors.end());
@@ -95,16 +94,14 @@ class Grouper {
     return std::any_of(group.statements.begin(), group.statements.end(),
                        [&](size_t other) { return between(other, s) != nullptr; });
   }
-  /// Whether everything that the statement needs of the group comes from the same iteration.
-  bool aligned(const Group& group, size_t s) const {
-    return same_loops(group, s) &&
-           std::all_of(group.statements.begin(), group.statements.end(),
-                       [&](size_t other) { return same_iteration(other, s); });
-  }
+  /// Whether the statement may share the group's loops, and uses the same data: everything that it
+  /// needs of the group comes from the same iteration.
   bool agree(const Group& group, size_t s, const std::set<std::string>& tensors) const {
     return same_loops(group, s) &&
            std::any_of(tensors.begin(), tensors.end(),
-                       [&](const std::string& name) { return group.tensors.count(name) > 0; });
+                       [&](const std::string& name) { return group.tensors.count(name) > 0; }) &&
+           std::all_of(group.statements.begin(), group.statements.end(),
+                       [&](size_t other) { return same_iteration(other, s); });
   }
   bool same_loops(const Group& group, size_t s) const {
     const Nest &a = nests_[group.statements[0]], &b = nests_[s];
@@ -127,12 +124,11 @@ class Grouper {
   const ir::Program& program_;
 };
 
-std::vector<Nest> choose_nests(const Cluster& cluster, const ir::Program& program,
-                               const Layouts& layouts, const CpuMachine& machine) {
-  const int lanes = count_lanes(cluster, program, machine.step_bits());
+std::vector<Nest> choose_nests(const ClusterContext& in) {
+  const int lanes = count_lanes(in.cluster, in.program, in.machine.step_bits());
   std::vector<Nest> nests;
-  for (size_t s = 0; s < cluster.statements.size(); ++s)
-    nests.push_back(choose_nest(cluster, s, program, layouts, lanes));
+  for (size_t s = 0; s < in.cluster.statements.size(); ++s)
+    nests.push_back(choose_nest(in, s, lanes));
   return nests;
 }
 
@@ -162,12 +158,11 @@ std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests
   const Nest& first = nests[group.statements[0]];
   const auto& domain = cluster.statements[group.statements[0]]->source->domain;
   std::vector<double> costs(first.iterators.size());
-  double cost = 0, scalar = 0;
+  double scalar = 0;
   bool scans = false;
   for (size_t s : group.statements) {
     scans = scans || ir::is_scan(*cluster.statements[s]->source);
     names.push_back(cluster.statements[s]->source->name);
-    cost += nests[s].cost;
     scalar += nests[s].scalar;
     for (size_t k = 0; k < costs.size(); ++k) costs[k] += nests[s].costs[k];
   }
@@ -176,35 +171,25 @@ std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests
     lost.push_back(count_text(costs[k]) + " along " + domain[first.iterators[k]].name);
   if (first.vector) lost.push_back(count_text(scalar) + " scalar");
   return concat(join(names), ": ", first.vector ? "vectors along " : "scalar along ",
-                innermost.name, ", ", count_text(cost), " memory operations",
-                lost.empty() ? "" : " (" + join(lost) + ")",
+                innermost.name, ", ", count_text(first.vector ? costs.back() : scalar),
+                " memory operations", lost.empty() ? "" : " (" + join(lost) + ")",
                 !first.vector || !innermost.reduction ? ""
                 : scans                               ? ", each lane from those before it"
                                                       : ", a partial result in every lane");
 }
 
-/// Of the loops of a nest, the places in the order of the text.
-std::vector<size_t> places_of(const Cluster& cluster, const Nest& nest, size_t s) {
-  const std::vector<int> all = poly::rest(cluster, s);
-  std::vector<size_t> places;
-  for (int d : nest.iterators)
-    places.push_back(static_cast<size_t>(std::find(all.begin(), all.end(), d) - all.begin()));
-  return places;
-}
-
 }  // namespace
 
-bool has_own_vectors(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
-                     const CpuMachine& machine) {
-  const std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
+bool has_own_vectors(const ClusterContext& in) {
+  const std::vector<Nest> nests = choose_nests(in);
   return std::any_of(nests.begin(), nests.end(), [](const Nest& nest) { return nest.vector; });
 }
 
-RowBlock choose_row_block(const Cluster& cluster, const ir::Program& program,
-                          const Layouts& layouts, const CpuMachine& machine) {
+RowBlock choose_row_block(const ClusterContext& in) {
+  const Cluster& cluster = in.cluster;
   RowBlock result{std::vector<int64_t>(cluster.shared, 1)};
   std::vector<int64_t>& block = result.sizes;
-  std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
+  std::vector<Nest> nests = choose_nests(in);
   size_t update = nests.size();
   for (size_t s = 0; s < nests.size(); ++s) {
     if (nests[s].iterators.empty()) continue;
@@ -219,13 +204,13 @@ RowBlock choose_row_block(const Cluster& cluster, const ir::Program& program,
   const ir::Statement& statement = *cluster.statements[update]->source;
   const std::string& lane = statement.domain[nests[update].iterators.back()].name;
   // Half the registers hold partial results, two a row (see codegen/vectors/vector_reductions).
-  int64_t left = machine.vector_registers / 4;
+  int64_t left = in.machine.vector_registers / 4;
   int blocked = 0;
   for (size_t m = cluster.shared; m-- > 0 && blocked < 2;) {
     const ir::Iterator& row = statement.domain[cluster.alignment[update][m]];
     bool reused = false;
-    for (const ir::MemoryAccess& access : accesses(program, statement)) {
-      const Layout& layout = layouts.at(access.tensor);
+    for (const ir::MemoryAccess& access : accesses(in.program, statement)) {
+      const Layout& layout = in.layouts.at(access.tensor);
       reused = reused || (!access.write && stride_along(access, layout, row.name) == 0 &&
                           stride_along(access, layout, lane) != 0);
     }
@@ -243,13 +228,14 @@ RowBlock choose_row_block(const Cluster& cluster, const ir::Program& program,
   return result;
 }
 
-ClusterPlan plan_rows(const Cluster& cluster, const std::vector<Member>& members,
+ClusterPlan plan_rows(const ClusterContext& in, const std::vector<Member>& members,
                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
-                      const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
                       bool parallel, bool apart, Notes& notes) {
-  const std::vector<Nest> nests = choose_nests(cluster, program, layouts, machine);
-  const std::vector<Group> groups = Grouper(cluster, nests, program).group();
-  ClusterPlan plan = begin_plan(cluster, members);
+  const Cluster& cluster = in.cluster;
+  const std::vector<Nest> nests = choose_nests(in);
+  const std::vector<Group> groups = Grouper(cluster, nests, in.program).group();
+  ClusterPlan plan =
+      begin_plan(cluster, members, sizes, parallel ? Tasks::Parallel : Tasks::Serial);
   std::vector<std::string> loops;
   for (const Group& group : groups) {
     const size_t first = group.statements[0];
@@ -264,16 +250,14 @@ ClusterPlan plan_rows(const Cluster& cluster, const std::vector<Member>& members
         names.push_back(cluster.statements[s]->source->domain[d].name);
       nest.loops.push_back(names);
     }
-    if (std::all_of(group.statements.begin(), group.statements.end(), [&](size_t s) {
-          return places_of(cluster, nests[s], s) == places_of(cluster, nests[first], first);
-        }))
+    // Loops in the same places have one list.
+    if (std::all_of(group.statements.begin(), group.statements.end(),
+                    [&](size_t s) { return nests[s].place == nests[first].place; }))
       nest.loops.resize(1);
     plan.nests.push_back(nest);
   }
   const std::vector<int64_t> ones(members.size(), 1);
   const bool blocked = count_tiles(members, blocks) < count_tiles(members, ones);
-  plan.tasks = make_tiles(cluster, members, sizes);
-  plan.run_tasks = parallel ? Tasks::Parallel : Tasks::Serial;
   if (blocked) plan.registers = make_tiles(cluster, members, blocks);
   if (apart && groups.size() > 1 && cluster.shared > 0 && !blocked) plan.points = Points::Apart;
   notes.push_back({"loops", join(loops, "\n")});

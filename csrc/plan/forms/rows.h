@@ -4,15 +4,13 @@
 #include <vector>
 
 #include "base/notes.h"
-#include "machine/cpu.h"
 #include "plan/members.h"
 
 namespace tc::plan {
 
 /// Whether some statement has a vector among the loops that it does not share, a reduction if need
 /// be.
-bool has_own_vectors(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
-                     const CpuMachine& machine);
+bool has_own_vectors(const ClusterContext& in);
 
 /// Rows that are computed at once.
 struct RowBlock {
@@ -23,8 +21,7 @@ struct RowBlock {
 /// More than one where the cluster is one reduction whose operands are read again along a member (a
 /// matrix-vector product, a product of rows with rows), so that a block of results shares loads,
 /// and where rows are so short that the sum of one would wait in every step for the step before.
-RowBlock choose_row_block(const Cluster& cluster, const ir::Program& program,
-                          const Layouts& layouts, const CpuMachine& machine);
+RowBlock choose_row_block(const ClusterContext& in);
 
 /// The Plan for a cluster as rows: the shared loops, in this order, in tiles of these sizes, one a
 /// member, which are tasks (parallel if asked), and below their points the statements' own loops,
@@ -32,9 +29,8 @@ RowBlock choose_row_block(const Cluster& cluster, const ir::Program& program,
 /// dependences allow; initialisations move in front. Works without shared loops. With blocks, one
 /// size a member, the points of a block are unrolled innermost; otherwise every nest may have
 /// points of its own (`apart`), so that it passes over a tile by itself. Tells of the nests.
-ClusterPlan plan_rows(const Cluster& cluster, const std::vector<Member>& members,
+ClusterPlan plan_rows(const ClusterContext& in, const std::vector<Member>& members,
                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
-                      const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
                       bool parallel, bool apart, Notes& notes);
 
 }  // namespace tc::plan

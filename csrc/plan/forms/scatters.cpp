@@ -58,10 +58,9 @@ Innermost choose_innermost(const ScopStatement& statement, const ir::Program& pr
 
 bool is_scatter(const Cluster& cluster) { return ir::is_scatter(*cluster.statements[0]->source); }
 
-ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
-                         const Constraints& constraints, const CpuMachine& machine, bool parallel,
+ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraints, bool parallel,
                          Notes& notes) {
-  const ir::Program& program = *scop.program;
+  const auto& [cluster, program, layouts, machine] = in;
   TC_INTERNAL_CHECK(cluster.statements.size() == 1 && cluster.outer.empty(),
                     "a scatter shares its loops");
   const ScopStatement& statement = *cluster.statements[0];
@@ -72,14 +71,10 @@ ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop, const Layouts
   std::vector<Member> members;
   std::vector<int> serial;
   for (int d = 0; d < static_cast<int>(domain.size()); ++d) {
-    if (domain[d].reduction) {
+    if (domain[d].reduction)
       serial.push_back(d);
-    } else {
-      Member member;
-      member.position = d;
-      member.extent = extent_of(domain[d]);
-      members.push_back(member);
-    }
+    else
+      members.push_back({d, extent_of(domain[d]), 0});
   }
   auto move_last = [&](auto& list, auto position) {
     auto found = std::find_if(list.begin(), list.end(), [&](const auto& each) {
@@ -103,7 +98,7 @@ ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop, const Layouts
       int64_t bytes = program.tensor(statement.source->tensor).type.bytes();
       auto row = [&](int64_t tasks) {
         tasks = parallel ? std::max<int64_t>(1, tasks / rows) : 1;
-        return (members[m].extent + tasks - 1) / tasks;
+        return divide_up(members[m].extent, tasks);
       };
       int64_t shortest = (innermost.vector ? kVectorRowBytes : kLineBytes) / bytes;
       sizes[m] = round_up(
@@ -120,25 +115,23 @@ ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop, const Layouts
     points *= sizes[m];
   }
 
-  ClusterPlan plan = begin_plan(cluster, members);
-  plan.tasks = make_tiles(cluster, members, sizes);
-  plan.run_tasks = parallel ? Tasks::Parallel : Tasks::Serial;
+  ClusterPlan plan =
+      begin_plan(cluster, members, sizes, parallel ? Tasks::Parallel : Tasks::Serial);
   // Of plain indices only the innermost goes below the serial loops.
   if (plain) plan.points = Points::VectorInside;
   plan.vector = innermost.vector && plain;
-  plan.nests = {{plan.statements, {{}}, innermost.vector && !plain}};
-  for (int d : serial) plan.nests[0].loops[0].push_back(domain[d].name);
-
-  std::string form = "a scatter: ";
   std::vector<std::string> order;
   for (int d : serial) order.push_back(domain[d].name);
+  plan.nests = {{plan.statements, {order}, innermost.vector && !plain}};
+
+  std::string form = "a scatter: ";
   if (plain) order.push_back(domain[innermost.iterator].name);
   form += order.empty() ? "one point" : concat("loops over ", join(order), " inside each task");
   if (innermost.vector) form += ", vectors along " + domain[innermost.iterator].name;
   notes.push_back({"form", form});
   if (!members.empty())
-    notes.push_back(describe_tasks(cluster, members, sizes, constraints, parallel,
-                                   "no two of which meet in one place"));
+    notes.push_back(
+        describe_tasks(plan, cluster, constraints, "no two of which meet in one place"));
   return plan;
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "base/notes.h"
-#include "machine/cpu.h"
 #include "plan/members.h"
 #include "plan/options/constraints.h"
 
@@ -17,8 +16,7 @@ bool is_scatter(const Cluster& cluster);
 /// indices are tiled and parallel (if asked), the others serial inside a tile, in the order of the
 /// text: every place gets its terms in an order that depends on neither tiles nor threads. Tells of
 /// all that.
-ClusterPlan plan_scatter(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
-                         const Constraints& constraints, const CpuMachine& machine, bool parallel,
+ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraints, bool parallel,
                          Notes& notes);
 
 }  // namespace tc::plan

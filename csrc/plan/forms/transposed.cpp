@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "ir/loops.h"
+#include "plan/forms/operands.h"
 #include "plan/notes.h"
 
 namespace tc::plan {
@@ -13,28 +14,22 @@ namespace {
 // cache.
 constexpr int64_t kSide = 64;
 
-struct TransposedRead {
-  const ScopStatement* statement = nullptr;
-  ir::MemoryAccess read;
-  poly::CopyLayout order;  ///< dimensions of the tensor in the order of the members
-};
-
-/// The reads that are contiguous along `contiguous` but not along the vector, members' last.
-std::vector<TransposedRead> find_reads(const Cluster& cluster, const std::vector<Member>& members,
-                                       size_t contiguous, const ir::Program& program,
-                                       const Layouts& layouts) {
-  std::vector<TransposedRead> found;
+/// The reads that are contiguous along the last member but one, and not along the last one, the
+/// vector, with their dimensions in the order of the members.
+std::vector<PackedRead> find_reads(const ClusterContext& in, const std::vector<Member>& members) {
+  const Cluster& cluster = in.cluster;
+  std::vector<PackedRead> found;
   for (size_t s = 0; s < cluster.statements.size(); ++s) {
     const ScopStatement& statement = *cluster.statements[s];
-    for (const ir::MemoryAccess& access : accesses(program, *statement.source)) {
+    for (const ir::MemoryAccess& access : accesses(in.program, *statement.source)) {
       bool written = std::any_of(
           cluster.statements.begin(), cluster.statements.end(),
           [&](const ScopStatement* other) { return other->source->tensor == access.tensor; });
       if (access.write || access.conditional || written) continue;
-      const Layout& layout = layouts.at(access.tensor);
+      const Layout& layout = in.layouts.at(access.tensor);
       auto iterator = [&](size_t m) { return iterator_along(cluster, members[m], s).name; };
       auto along_vector = stride_along(access, layout, iterator(members.size() - 1));
-      if (stride_along(access, layout, iterator(contiguous)) != 1 || !along_vector ||
+      if (stride_along(access, layout, iterator(members.size() - 2)) != 1 || !along_vector ||
           *along_vector == 0 || *along_vector == 1)
         continue;
       // A dimension's place is that of the last member that walks it.
@@ -54,7 +49,7 @@ std::vector<TransposedRead> find_reads(const Cluster& cluster, const std::vector
       size_t last = places.back().second;
       auto step = ir::step_along(access.subscripts[last], iterator(members.size() - 1));
       if (!affine || !step || std::abs(*step) != 1) continue;
-      TransposedRead read{&statement, access, {}};
+      PackedRead read{&statement, access, {}, {}};
       for (const auto& [place, d] : places) read.order.push_back(d);
       found.push_back(std::move(read));
     }
@@ -64,38 +59,35 @@ std::vector<TransposedRead> find_reads(const Cluster& cluster, const std::vector
 
 }  // namespace
 
-std::optional<ClusterPlan> plan_transposed(const Cluster& cluster, std::vector<Member> members,
-                                           const Scop& scop, const Layouts& layouts,
+std::optional<ClusterPlan> plan_transposed(const ClusterContext& in, std::vector<Member> members,
                                            const Constraints& constraints, bool parallel,
                                            Notes& notes) {
+  const Cluster& cluster = in.cluster;
   if (members.size() < 2 || members.back().extent < 2) return std::nullopt;
-  std::vector<TransposedRead> reads;
+  std::vector<PackedRead> reads;
   for (size_t m = 0; m + 1 < members.size() && reads.empty(); ++m) {
     if (members[m].extent < 2) continue;
     std::vector<Member> order = members;
     std::rotate(order.begin() + static_cast<int>(m), order.begin() + static_cast<int>(m) + 1,
                 order.end() - 1);
-    reads = find_reads(cluster, order, order.size() - 2, *scop.program, layouts);
+    reads = find_reads(in, order);
     if (!reads.empty()) members = order;
   }
   if (reads.empty()) return std::nullopt;
 
-  std::vector<int64_t> sizes(members.size(), 1);
-  for (size_t m = members.size() - 2; m < members.size(); ++m)
-    sizes[m] = std::min(members[m].extent, kSide);
-  for (size_t m = 0; m < members.size(); ++m) sizes[m] = constraints.task(members[m], sizes[m]);
-  ClusterPlan plan = begin_plan(cluster, members);
-  plan.tasks = make_tiles(cluster, members, sizes);
-  plan.run_tasks = parallel ? Tasks::Parallel : Tasks::Serial;
+  std::vector<int64_t> sizes;
+  for (size_t m = 0; m < members.size(); ++m)
+    sizes.push_back(constraints.task(members[m], m + 2 < members.size() ? 1 : kSide));
+  ClusterPlan plan =
+      begin_plan(cluster, members, sizes, parallel ? Tasks::Parallel : Tasks::Serial);
   plan.vector = true;
-  for (const TransposedRead& read : reads)
+  for (const PackedRead& read : reads)
     plan.copies.push_back(
         {read.statement->id, access_text(read.read), read.order, "", 4 * kSide * kSide});
   notes = {{"form", concat("squares with vectors along ", name_of(cluster, members.back()),
                            ", since ", reads[0].read.tensor, " lies along ",
                            name_of(cluster, members[members.size() - 2]))},
-           describe_tasks(cluster, members, sizes, constraints, parallel,
-                          "whole cache lines of both sides")};
+           describe_tasks(plan, cluster, constraints, "whole cache lines of both sides")};
   return plan;
 }
 

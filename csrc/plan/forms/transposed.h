@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/notes.h"
-#include "machine/cpu.h"
 #include "plan/members.h"
 #include "plan/options/constraints.h"
 
@@ -15,8 +14,7 @@ namespace tc::plan {
 /// than the vector, `members`' last: square tiles of these two, in front of which such reads are
 /// copied the other way round (see promote). Nothing when there is no such read. Tells of the
 /// tiles.
-std::optional<ClusterPlan> plan_transposed(const Cluster& cluster, std::vector<Member> members,
-                                           const Scop& scop, const Layouts& layouts,
+std::optional<ClusterPlan> plan_transposed(const ClusterContext& in, std::vector<Member> members,
                                            const Constraints& constraints, bool parallel,
                                            Notes& notes);
 

@@ -54,18 +54,14 @@ double cycles_of_copy(std::vector<CopyLoop> loops, double element_bytes,
     if (loop.from == 1) from = loop.extent;
     if (loop.to == 1) to = loop.extent;
   }
-  const int64_t lanes = machine.vector_bits / 8 / static_cast<int64_t>(element_bytes) / word;
+  const auto lanes =
+      static_cast<int>(machine.vector_bits / 8 / static_cast<int64_t>(element_bytes) / word);
   elements /= static_cast<double>(word);
-  const auto side_of = [&](int64_t extent) {
-    int64_t side = lanes;
-    while (side > std::max<int64_t>(1, extent)) side /= 2;
-    return side;
-  };
   if (run > 0)
     return elements / static_cast<double>(run) * static_cast<double>(divide_up(run, lanes)) *
            machine.copied_vector_cycles;
   // The last block along a loop is a whole one that overlaps the one before.
-  if (const int64_t side = std::min(side_of(from), side_of(to)); from > 0 && to > 0 && side > 1)
+  if (const int64_t side = lanes_of_block(std::min(from, to), lanes); side > 1)
     return elements / static_cast<double>(from * to) *
            static_cast<double>(divide_up(from, side) * divide_up(to, side) * side) *
            machine.transposed_row_cycles;

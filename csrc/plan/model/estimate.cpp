@@ -12,7 +12,6 @@
 #include "base/memory.h"
 #include "base/notes.h"
 #include "base/numbers.h"
-#include "ir/loops.h"
 #include "ir/operations.h"
 #include "ir/scan.h"
 #include "isa/instructions.h"
@@ -58,6 +57,18 @@ constexpr int64_t kShortRun = 4;
 // Parts smaller than this share of the whole are not told of.
 constexpr double kTold = 0.01;
 
+constexpr std::pair<const char*, double Estimate::*> kParts[] = {
+    {"arithmetic", &Estimate::arithmetic},
+    {"loads", &Estimate::loads},
+    {"latency", &Estimate::latency},
+    {"spills", &Estimate::spills},
+    {"second cache", &Estimate::second_cache},
+    {"last cache", &Estimate::last_cache},
+    {"memory", &Estimate::memory},
+    {"copies", &Estimate::copies},
+    {"stores", &Estimate::stores},
+    {"start", &Estimate::start}};
+
 /// Of an addition or a subtraction; nothing of other operations.
 std::vector<ir::Expr> operands_of_sum(const Halide::Internal::BaseExprNode* node) {
   const ir::Expr e(node);
@@ -93,18 +104,16 @@ Lines cycles_of_bytes(const Brought& bytes, double touched, const LineCosts& cos
 
 class StatementEstimate {
  public:
-  StatementEstimate(const ClusterPlan& plan, const Cluster& cluster, size_t s,
-                    const ir::Program& program, const Layouts& layouts, const CpuMachine& machine,
-                    double touched, std::set<std::string>& copies)
+  StatementEstimate(const ClusterPlan& plan, size_t s, const ClusterContext& in, double touched,
+                    std::set<std::string>& copies)
       : plan_(plan),
-        statement_(*cluster.statements[s]),
+        in_(in),
+        statement_(*in.cluster.statements[s]),
         domain_(statement_.source->domain),
-        program_(program),
-        layouts_(layouts),
-        machine_(machine),
+        machine_(in.machine),
         touched_(touched),
-        nest_(find_loops(plan, cluster, s, program, machine)),
-        accesses_(plan, cluster, s, program, layouts, nest_, copies),
+        nest_(find_loops(plan, s, in)),
+        accesses_(plan, s, in, nest_, copies),
         extents_(accesses_.extents()) {}
 
   /// Blocks in registers begin with their initial values there.
@@ -112,8 +121,8 @@ class StatementEstimate {
 
   void add_to(StatementReuse& reuse, size_t s) const { reuse.add(s, nest_, accesses_); }
 
-  /// `task_cycles` to begin the statement's part of a task; `reuse` null where no other statement
-  /// has accessed anything.
+  /// `task_cycles` begin the statement's part of a task; `reuse` null where no other statement has
+  /// accessed anything.
   Estimate estimate(double task_cycles, const StatementReuse* reuse, size_t s) {
     count_body();
     count_traffic(reuse ? &reuse->found(s) : nullptr, reuse ? reuse->bytes() : 0);
@@ -136,30 +145,27 @@ class StatementEstimate {
   }
 
  private:
-  int64_t extent(size_t i) const { return extents_[i]; }
   bool reduces() const { return statement_.source->reduction != ir::Reduction::None; }
   bool is_reduction(size_t i) const { return i < statement_.dimensions && domain_[i].reduction; }
-  double element_bytes() const { return program_.tensor(statement_.source->tensor).type.bytes(); }
+  double element_bytes() const {
+    return in_.program.tensor(statement_.source->tensor).type.bytes();
+  }
 
   // ---- operations and loads
 
   /// Of all bodies of the innermost loops, whole ones and those at the ends.
   void count_body() {
-    std::vector<size_t> blocked;
-    for (size_t i = 0; i < extents_.size(); ++i)
-      if (nest_.block[i] > 1) blocked.push_back(i);
-    for (unsigned tails = 0; tails < 1U << blocked.size(); ++tails) {
+    std::vector<int64_t> points = nest_.block;
+    const auto all = std::count_if(points.begin(), points.end(), [](int64_t p) { return p > 1; });
+    for (unsigned tails = 0; tails < 1U << all; ++tails) {
       double count = 1;
-      std::vector<int64_t> points = nest_.block;
+      unsigned left = tails;  // a bit for every iterator that has more points than one
       for (size_t i = 0; i < extents_.size(); ++i) {
-        const auto at = std::find(blocked.begin(), blocked.end(), i) - blocked.begin();
-        if (nest_.block[i] == 1) {
-          count *= static_cast<double>(extent(i));
-          continue;
-        }
-        const bool tail = tails >> at & 1U;
-        points[i] = tail ? extent(i) % nest_.block[i] : nest_.block[i];
-        count *= static_cast<double>(tail ? points[i] > 0 : extent(i) / nest_.block[i]);
+        const int64_t block = nest_.block[i];
+        const bool tail = block > 1 && (left & 1U) != 0;
+        if (block > 1) left >>= 1U;
+        points[i] = tail ? extents_[i] % block : block;
+        count *= static_cast<double>(tail ? points[i] > 0 : extents_[i] / block);
       }
       if (count > 0) count_body(points, count);
     }
@@ -288,10 +294,9 @@ class StatementEstimate {
           break;
       const machine::OperationCost& cost = machine::operation_cost(operation.name);
       const ir::Expr e(operation.node);
-      const double each = cost.one_by_one ? cost.cycles * lanes
-                          : cost.cycles <= 0.5
-                              ? cost.cycles * 2 * slot
-                              : cost.cycles * (lanes > 1 ? lanes / floats : 1 / floats);
+      const double each = cost.one_by_one      ? cost.cycles * lanes
+                          : cost.cycles <= 0.5 ? cost.cycles * 2 * slot
+                                               : cost.cycles * (lanes / floats);
       cycles +=
           each * times(points, [&](size_t i) {
             return i < statement_.dimensions && Halide::Internal::expr_uses_var(e, domain_[i].name);
@@ -334,34 +339,31 @@ class StatementEstimate {
         {static_cast<double>(machine_.last_cache_share)}};
     // What the last cache holds comes from memory once, before.
     const size_t levels = touched_ > caches[2].bytes ? 3 : 2;
-    std::vector<Brought> used(accesses_.all().size()), sources = used;
+    const std::vector<Access>& all = accesses_.all();
+    std::vector<Brought> used(all.size()), sources = used;
     std::vector<double> left;
     for (size_t c = 0; c < levels; ++c) {
       NestTraffic traffic(caches[c], nest_.block);
-      std::vector<size_t> read_by_copies(accesses_.all().size());
-      for (const Access& access : accesses_.all()) traffic.add(access.used);
+      std::vector<size_t> read_by_copies(all.size());
+      for (const Access& access : all) traffic.add(access.used);
       for (size_t l = nest_.loops.size() + 1; l-- > 0;) {
-        if (l == nest_.copies) {
-          for (size_t a = 0; a < accesses_.all().size(); ++a) {
-            if (!accesses_.all()[a].copy) continue;
-            traffic.fill(a);
-            if (accesses_.all()[a].makes_copy)
-              read_by_copies[a] = traffic.add(accesses_.all()[a].footprint);
-          }
+        for (size_t a = 0; l == nest_.copies && a < all.size(); ++a) {
+          if (!all[a].copy) continue;
+          traffic.fill(a);
+          if (all[a].makes_copy) read_by_copies[a] = traffic.add(all[a].footprint);
         }
         if (l > 0) traffic.pass(nest_.loops[l - 1]);
       }
-      for (size_t a = 0; a < accesses_.all().size(); ++a) {
-        const bool copied = accesses_.all()[a].copy;
-        used[a][c] = copied ? traffic.brought_again(a) : traffic.brought(a);
+      for (size_t a = 0; a < all.size(); ++a) {
+        used[a][c] = all[a].copy ? traffic.brought_again(a) : traffic.brought(a);
         if (found && (*found)[a]) used[a][c] *= 1 - kept_share(bytes / caches[c].bytes);
-        if (c == 0) left.push_back(accesses_.all()[a].makes_copy ? traffic.left(a) : 0);
-        if (accesses_.all()[a].makes_copy) sources[a][c] = traffic.brought(read_by_copies[a]);
+        if (c == 0) left.push_back(all[a].makes_copy ? traffic.left(a) : 0);
+        if (all[a].makes_copy) sources[a][c] = traffic.brought(read_by_copies[a]);
       }
     }
     double transfers = 0;  // to the first cache, as if nothing else went on
-    for (size_t a = 0; a < accesses_.all().size(); ++a) {
-      const Access& access = accesses_.all()[a];
+    for (size_t a = 0; a < all.size(); ++a) {
+      const Access& access = all[a];
       transfers += used[a][0] * kLineBytes / machine_.second_cache_rate();
       if (access.access.write) {
         written_ = cycles_of(used[a], kWritten);
@@ -391,7 +393,7 @@ class StatementEstimate {
   double count_copy(const Access& access) const {
     double elements = 1, times = 1;
     std::vector<CopyLoop> loops;
-    const Layout& layout = layouts_.at(access.access.tensor);
+    const Layout& layout = in_.layouts.at(access.access.tensor);
     for (auto each = access.copy->order.rbegin(); each != access.copy->order.rend(); ++each) {
       const auto stride = static_cast<double>(layout.strides[each->dimension]);
       const int64_t extent =
@@ -411,7 +413,7 @@ class StatementEstimate {
   /// Of an element that a copy computes.
   double cycles_of_value(const CopyPlan& copy) const {
     double cycles = 0;
-    for (const ir::Statement& source : program_.statements) {
+    for (const ir::Statement& source : in_.program.statements) {
       if (source.name != copy.computes) continue;
       ir::for_each_operation(source.value, [&](const ir::Operation& operation) {
         if (operation.kind == ir::OperationKind::Read || operation.of_indices) return;
@@ -427,7 +429,7 @@ class StatementEstimate {
   double count_results() const {
     double results = 1;
     for (size_t i = 0; i < statement_.dimensions; ++i)
-      if (!domain_[i].reduction) results *= static_cast<double>(extent(i));
+      if (!domain_[i].reduction) results *= static_cast<double>(extents_[i]);
     return results;
   }
 
@@ -440,7 +442,7 @@ class StatementEstimate {
     if (nest_.vector >= 0 && is_reduction(nest_.vector) && !ir::is_scatter(*statement_.source))
       result_.latency += results * machine_.lanes_sum_cycles;
     if (reads_cut_vectors())
-      result_.latency += results / static_cast<double>(extent(nest_.vector)) * kBlockedLoad;
+      result_.latency += results / static_cast<double>(extents_[nest_.vector]) * kBlockedLoad;
   }
 
   /// Whether results that terms are added to in memory are read in vectors of which some end with
@@ -449,22 +451,16 @@ class StatementEstimate {
     if (!reduces() || nest_.register_tile || nest_.vector < 0 || is_reduction(nest_.vector))
       return false;
     int64_t lanes = nest_.lanes;
-    while (lanes > 1 && extent(nest_.vector) <= lanes / 2) lanes /= 2;
-    return extent(nest_.vector) % lanes != 0;
-  }
-
-  /// Tiles of reductions, between which results rest in memory.
-  double reduction_tiles() const {
-    double tiles = 1;
-    for (size_t l = nest_.tasks; l < nest_.copies; ++l)
-      if (is_reduction(nest_.loops[l].iterator)) tiles *= nest_.loops[l].whole_iterations();
-    return tiles;
+    while (lanes > 1 && extents_[nest_.vector] <= lanes / 2) lanes /= 2;
+    return extents_[nest_.vector] % lanes != 0;
   }
 
   /// How often a result is stored: it stays in registers but between tiles of reductions, and for
   /// loops over terms that go around one over results.
   double stores_of_a_result() const {
-    double stores = reduction_tiles();
+    double stores = 1;
+    for (size_t l = nest_.tasks; l < nest_.copies; ++l)
+      if (is_reduction(nest_.loops[l].iterator)) stores *= nest_.loops[l].whole_iterations();
     bool around = false;
     for (size_t l = nest_.loops.size(); l-- > nest_.copies && !nest_.register_tile;) {
       const NestLoop& loop = nest_.loops[l];
@@ -521,10 +517,9 @@ class StatementEstimate {
   }
 
   const ClusterPlan& plan_;
+  const ClusterContext in_;
   const ScopStatement& statement_;
   const std::vector<ir::Iterator>& domain_;
-  const ir::Program& program_;
-  const Layouts& layouts_;
   const CpuMachine& machine_;
   const double touched_;  ///< bytes by the whole cluster
   const StatementLoops nest_;
@@ -542,35 +537,35 @@ double shared_iterations(const Cluster& cluster) {
   return result;
 }
 
-/// Whether a statement behind this one reads what it writes.
-bool is_read_later(const Cluster& cluster, size_t statement, const ir::Program& program) {
-  const std::string& tensor = cluster.statements[statement]->source->tensor;
-  return std::any_of(cluster.statements.begin() + static_cast<long>(statement) + 1,
-                     cluster.statements.end(), [&](const ScopStatement* later) {
-                       if (later->source->name == cluster.statements[statement]->source->name)
-                         return false;
-                       const std::vector<ir::MemoryAccess> all = accesses(program, *later->source);
-                       return std::any_of(all.begin(), all.end(),
-                                          [&](const ir::MemoryAccess& access) {
-                                            return !access.write && access.tensor == tensor;
-                                          });
+/// Whether a statement behind this one, another than its updates, reads what it writes.
+bool is_read_later(const ClusterContext& in, size_t statement) {
+  const poly::Statements& all = in.cluster.statements;
+  const ir::Statement& source = *all[statement]->source;
+  return std::any_of(all.begin() + static_cast<long>(statement) + 1, all.end(),
+                     [&](const ScopStatement* later) {
+                       if (later->source == &source) return false;
+                       const auto reads = accesses(in.program, *later->source);
+                       return std::any_of(reads.begin(), reads.end(), [&](const auto& access) {
+                         return !access.write && access.tensor == source.tensor;
+                       });
                      });
 }
 
 /// Of all tensors that the cluster's statements access, but for what each iteration of the loops
 /// that they share has of its own.
-double touched_bytes(const Cluster& cluster, const ir::Program& program, const Layouts& layouts) {
+double touched_bytes(const ClusterContext& in) {
   std::set<std::string> tensors;
-  for (const ScopStatement* statement : cluster.statements)
-    for (const ir::MemoryAccess& access : accesses(program, *statement->source))
+  for (const ScopStatement* statement : in.cluster.statements)
+    for (const ir::MemoryAccess& access : accesses(in.program, *statement->source))
       tensors.insert(access.tensor);
-  if (cluster.shared > 0)
-    for (const std::string& name : own_temporaries(cluster, program)) tensors.erase(name);
+  if (in.cluster.shared > 0)
+    for (const std::string& name : own_temporaries(in)) tensors.erase(name);
   double bytes = 0;
   for (const std::string& name : tensors) {
-    double own = program.tensor(name).type.bytes();
-    for (size_t d = 0; d < layouts.at(name).sizes.size(); ++d)
-      if (layouts.at(name).strides[d] != 0) own *= static_cast<double>(layouts.at(name).sizes[d]);
+    double own = in.program.tensor(name).type.bytes();
+    const Layout& layout = in.layouts.at(name);
+    for (size_t d = 0; d < layout.sizes.size(); ++d)
+      if (layout.strides[d] != 0) own *= static_cast<double>(layout.sizes[d]);
     bytes += own;
   }
   return bytes;
@@ -580,29 +575,18 @@ double touched_bytes(const Cluster& cluster, const ir::Program& program, const L
 
 double Estimate::total() const {
   double sum = 0;
-  for (const auto& [name, cycles] : parts()) sum += cycles;
+  for (const auto& [name, part] : kParts) sum += this->*part;
   return sum;
 }
 
-std::array<std::pair<const char*, double>, 10> Estimate::parts() const {
-  return {{{"arithmetic", arithmetic},
-           {"loads", loads},
-           {"latency", latency},
-           {"spills", spills},
-           {"second cache", second_cache},
-           {"last cache", last_cache},
-           {"memory", memory},
-           {"copies", copies},
-           {"stores", stores},
-           {"start", start}}};
+std::vector<std::pair<const char*, double>> Estimate::parts() const {
+  std::vector<std::pair<const char*, double>> all;
+  for (const auto& [name, part] : kParts) all.emplace_back(name, this->*part);
+  return all;
 }
 
 Estimate& Estimate::operator+=(const Estimate& other) {
-  for (double Estimate::*part :
-       {&Estimate::arithmetic, &Estimate::loads, &Estimate::latency, &Estimate::spills,
-        &Estimate::second_cache, &Estimate::last_cache, &Estimate::memory, &Estimate::copies,
-        &Estimate::stores, &Estimate::start})
-    this->*part += other.*part;
+  for (const auto& [name, part] : kParts) this->*part += other.*part;
   return *this;
 }
 
@@ -624,41 +608,40 @@ double cycles_of_lines(double bytes, const CpuMachine& machine) {
   return lines.second + lines.last + lines.memory;
 }
 
-Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Program& program,
-                  const Layouts& layouts, const CpuMachine& machine) {
+Estimate estimate(const ClusterPlan& plan, const ClusterContext& in) {
   Estimate result;
-  const double touched = touched_bytes(cluster, program, layouts);
+  const double touched = touched_bytes(in);
   std::set<std::string> copies;
   std::deque<StatementEstimate> statements;
   std::vector<size_t> numbers;
-  for (size_t s = 0; s < cluster.statements.size(); ++s) {
-    if (instances(*cluster.statements[s]) == 0) continue;
-    statements.emplace_back(plan, cluster, s, program, layouts, machine, touched, copies);
+  for (size_t s = 0; s < in.cluster.statements.size(); ++s) {
+    if (instances(*in.cluster.statements[s]) == 0) continue;
+    statements.emplace_back(plan, s, in, touched, copies);
     if (statements.back().is_empty())
       statements.pop_back();
     else
       numbers.push_back(s);
   }
   std::optional<StatementReuse> reuse;
-  if (count_computed(cluster) > 1 && cluster.shared > 0) {
-    reuse.emplace(cluster, program);
+  if (!computes_one(in.cluster) && in.cluster.shared > 0) {
+    reuse.emplace(in);
     for (size_t k = 0; k < numbers.size(); ++k) statements[k].add_to(*reuse, numbers[k]);
   }
   // A task begins once for all statements. What runs inside of another cluster's tasks has loops in
   // the place of tasks.
-  double task_cycles = plan.joined ? machine.loop_cycles : machine.task_cycles, waits = 0;
+  double task_cycles = plan.joined ? in.machine.loop_cycles : in.machine.task_cycles, waits = 0;
   for (size_t k = 0; k < numbers.size(); ++k) {
     const Estimate part =
         statements[k].estimate(task_cycles, reuse ? &*reuse : nullptr, numbers[k]);
-    if (part.start > 0) task_cycles = machine.loop_cycles;
+    if (part.start > 0) task_cycles = in.machine.loop_cycles;
     result += part;
-    if (reuse && is_read_later(cluster, numbers[k], program)) waits += statements[k].count_waits();
+    if (reuse && is_read_later(in, numbers[k])) waits += statements[k].count_waits();
   }
   if (waits > 0) {
     // A core that looks ahead as far as the next rows works on these meanwhile.
-    const double row = (result.arithmetic + result.loads) / shared_iterations(cluster);
-    const double alone = 2 * row / machine.window_cycles - 1;
-    result.latency += waits * machine.waited_sum_cycles * std::clamp(alone, 0.0, 1.0);
+    const double row = (result.arithmetic + result.loads) / shared_iterations(in.cluster);
+    const double alone = 2 * row / in.machine.window_cycles - 1;
+    result.latency += waits * in.machine.waited_sum_cycles * std::clamp(alone, 0.0, 1.0);
   }
   return result;
 }

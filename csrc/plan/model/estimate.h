@@ -2,12 +2,10 @@
 // share.
 #pragma once
 
-#include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
-#include "ir/layout.h"
-#include "machine/cpu.h"
 #include "plan/members.h"
 
 namespace tc::plan {
@@ -28,7 +26,7 @@ struct Estimate {
 
   double total() const;
   /// In this order, with their names.
-  std::array<std::pair<const char*, double>, 10> parts() const;
+  std::vector<std::pair<const char*, double>> parts() const;
   Estimate& operator+=(const Estimate& other);
 };
 
@@ -37,8 +35,7 @@ std::string to_string(const Estimate& estimate);
 
 /// Of a Plan for a cluster, which names each of its shared loops. Tensors lie where a run before
 /// left them: in the smallest cache that holds all that the cluster touches.
-Estimate estimate(const ClusterPlan& plan, const Cluster& cluster, const ir::Program& program,
-                  const Layouts& layouts, const CpuMachine& machine);
+Estimate estimate(const ClusterPlan& plan, const ClusterContext& in);
 
 /// To begin and end a block of results in registers, with so many vector operations in all. Few
 /// terms are no loop (see codegen/tiles/unroll_reductions), whose end a processor does not foresee.

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/memory.h"
-#include "base/notes.h"
 #include "ir/loops.h"
 
 namespace tc::plan {
@@ -21,14 +20,12 @@ constexpr double kNearLanes = 6, kFarLane = 2;
 
 }  // namespace
 
-StatementAccesses::StatementAccesses(const ClusterPlan& plan, const Cluster& cluster, size_t s,
-                                     const ir::Program& program, const Layouts& layouts,
+StatementAccesses::StatementAccesses(const ClusterPlan& plan, size_t s, const ClusterContext& in,
                                      const StatementLoops& nest, std::set<std::string>& copies)
     : plan_(plan),
-      statement_(*cluster.statements[s]),
+      in_(in),
+      statement_(*in.cluster.statements[s]),
       domain_(statement_.source->domain),
-      program_(program),
-      layouts_(layouts),
       nest_(nest) {
   for (size_t i = 0; i < domain_.size(); ++i)
     extents_.push_back(i < statement_.dimensions ? extent_of(domain_[i]) : 1);
@@ -36,20 +33,20 @@ StatementAccesses::StatementAccesses(const ClusterPlan& plan, const Cluster& clu
   for (size_t l = 0; l < nest_.copies; ++l)
     at_copies_[nest_.loops[l].iterator] = nest_.loops[l].size;
   std::set<std::string> known;
-  for (const ir::MemoryAccess& access : accesses(program_, *statement_.source)) {
+  for (const ir::MemoryAccess& access : accesses(in_.program, *statement_.source)) {
     if (statement_.initialization && !access.write) continue;
     if (!access.write && !known.insert(access_text(access)).second) continue;
     add(access);
     Access& made = accesses_.back();
-    made.makes_copy = made.copy && copies.insert(copy_text(cluster, s, made)).second;
+    made.makes_copy = made.copy && copies.insert(copy_text(s, made)).second;
   }
 }
 
 void StatementAccesses::add(const ir::MemoryAccess& access) {
   Access made;
   made.access = access;
-  const Layout& layout = layouts_.at(access.tensor);
-  const int64_t bytes = program_.tensor(access.tensor).type.bytes();
+  const Layout& layout = in_.layouts.at(access.tensor);
+  const int64_t bytes = in_.program.tensor(access.tensor).type.bytes();
   made.footprint.element = static_cast<double>(bytes);
   for (size_t d = 0; d < access.subscripts.size(); ++d)
     made.footprint.dimensions.push_back(
@@ -69,9 +66,8 @@ void StatementAccesses::add(const ir::MemoryAccess& access) {
 }
 
 /// The same for equal copies in the same place.
-std::string StatementAccesses::copy_text(const Cluster& cluster, size_t s,
-                                         const Access& access) const {
-  std::string text = shared_text(cluster, s, access.access) + access.copy->computes;
+std::string StatementAccesses::copy_text(size_t s, const Access& access) const {
+  std::string text = shared_text(in_.cluster, s, access.access) + access.copy->computes;
   for (const poly::CopyDimension& each : access.copy->order)
     text += concat(" ", each.dimension, each.suffix());
   if (!has_points_apart(plan_)) return text;
@@ -93,7 +89,7 @@ Footprint::Dimension StatementAccesses::dimension(const ir::Expr& subscript, dou
 }
 
 double StatementAccesses::copied_elements(const Access& access, size_t d) const {
-  const auto size = static_cast<double>(layouts_.at(access.access.tensor).sizes[d]);
+  const auto size = static_cast<double>(in_.layouts.at(access.access.tensor).sizes[d]);
   return std::min(size, dimension(access.access.subscripts[d], size, 1).span_of(at_copies_));
 }
 
@@ -105,7 +101,7 @@ Footprint StatementAccesses::copied(const Access& access) const {
   for (auto each = access.copy->order.rbegin(); each != access.copy->order.rend(); ++each) {
     if (each->part == poly::CopyDimension::Part::Place) continue;
     const size_t d = each->dimension;
-    const auto size = static_cast<double>(layouts_.at(access.access.tensor).sizes[d]);
+    const auto size = static_cast<double>(in_.layouts.at(access.access.tensor).sizes[d]);
     Footprint::Dimension made = dimension(access.access.subscripts[d], size, stride);
     made.whole = copied_elements(access, d);
     stride *= made.whole;

@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "ir/layout.h"
 #include "plan/forms/operands.h"
 #include "plan/members.h"
 #include "plan/model/statement_loops.h"
@@ -30,9 +29,8 @@ struct Access {
 class StatementAccesses {
  public:
   /// `copies` are the texts of those that statements before have made, and get those of this one.
-  StatementAccesses(const ClusterPlan& plan, const Cluster& cluster, size_t s,
-                    const ir::Program& program, const Layouts& layouts, const StatementLoops& nest,
-                    std::set<std::string>& copies);
+  StatementAccesses(const ClusterPlan& plan, size_t s, const ClusterContext& in,
+                    const StatementLoops& nest, std::set<std::string>& copies);
 
   /// The write last.
   const std::vector<Access>& all() const { return accesses_; }
@@ -46,7 +44,7 @@ class StatementAccesses {
 
  private:
   void add(const ir::MemoryAccess& access);
-  std::string copy_text(const Cluster& cluster, size_t s, const Access& access) const;
+  std::string copy_text(size_t s, const Access& access) const;
   Footprint::Dimension dimension(const ir::Expr& subscript, double size, double stride) const;
   Footprint copied(const Access& access) const;
   bool is_spread(const Access& access) const;
@@ -54,10 +52,9 @@ class StatementAccesses {
   std::optional<int64_t> stride_in_copy(const Access& access) const;
 
   const ClusterPlan& plan_;
+  const ClusterContext in_;
   const ScopStatement& statement_;
   const std::vector<ir::Iterator>& domain_;
-  const ir::Program& program_;
-  const Layouts& layouts_;
   const StatementLoops& nest_;
   std::vector<int64_t> extents_, at_copies_;  ///< by number of the iterator
   std::vector<Access> accesses_;

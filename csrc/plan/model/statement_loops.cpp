@@ -10,14 +10,13 @@ namespace {
 
 class Builder {
  public:
-  Builder(const ClusterPlan& plan, const Cluster& cluster, size_t s, const ir::Program& program,
-          const CpuMachine& machine)
+  Builder(const ClusterPlan& plan, size_t s, const ClusterContext& in)
       : plan_(plan),
-        cluster_(cluster),
+        cluster_(in.cluster),
         s_(s),
-        domain_(cluster.statements[s]->source->domain),
-        names_(shared_names(cluster)) {
-    result_.lanes = count_lanes(cluster, program, machine.vector_bits);
+        domain_(cluster_.statements[s]->source->domain),
+        names_(shared_names(cluster_)) {
+    result_.lanes = count_lanes(cluster_, in.program, in.machine.vector_bits);
     result_.block.assign(domain_.size(), 1);
     for (const ir::Iterator& iterator : domain_) covered_.push_back(extent_of(iterator));
   }
@@ -124,9 +123,8 @@ int64_t StatementLoops::vectors(size_t iterator, int64_t points) const {
   return divide_up(points, register_tile ? lanes_of_block(points, lanes) : lanes);
 }
 
-StatementLoops find_loops(const ClusterPlan& plan, const Cluster& cluster, size_t statement,
-                          const ir::Program& program, const CpuMachine& machine) {
-  return Builder(plan, cluster, statement, program, machine).build();
+StatementLoops find_loops(const ClusterPlan& plan, size_t statement, const ClusterContext& in) {
+  return Builder(plan, statement, in).build();
 }
 
 }  // namespace tc::plan

@@ -25,7 +25,6 @@ struct StatementLoops {
 };
 
 /// Of the cluster's statement with that number. The Plan is one that `apply` takes.
-StatementLoops find_loops(const ClusterPlan& plan, const Cluster& cluster, size_t statement,
-                          const ir::Program& program, const CpuMachine& machine);
+StatementLoops find_loops(const ClusterPlan& plan, size_t statement, const ClusterContext& in);
 
 }  // namespace tc::plan

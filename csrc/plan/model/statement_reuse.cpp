@@ -5,29 +5,27 @@
 
 namespace tc::plan {
 
-std::set<std::string> own_temporaries(const Cluster& cluster, const ir::Program& program) {
+std::set<std::string> own_temporaries(const ClusterContext& in) {
   std::set<std::string> written, others;
-  for (const ScopStatement* statement : cluster.statements)
+  for (const ScopStatement* statement : in.cluster.statements)
     written.insert(statement->source->tensor);
-  for (const ir::Statement& statement : program.statements) {
+  for (const ir::Statement& statement : in.program.statements) {
     const bool inside = std::any_of(
-        cluster.statements.begin(), cluster.statements.end(),
+        in.cluster.statements.begin(), in.cluster.statements.end(),
         [&](const ScopStatement* each) { return each->source->name == statement.name; });
     if (inside) continue;
-    for (const ir::MemoryAccess& access : accesses(program, statement))
+    for (const ir::MemoryAccess& access : accesses(in.program, statement))
       others.insert(access.tensor);
   }
   std::set<std::string> result;
   for (const std::string& name : written)
-    if (program.tensor(name).role == ir::TensorRole::Temporary && others.count(name) == 0)
+    if (in.program.tensor(name).role == ir::TensorRole::Temporary && others.count(name) == 0)
       result.insert(name);
   return result;
 }
 
-StatementReuse::StatementReuse(const Cluster& cluster, const ir::Program& program)
-    : cluster_(cluster),
-      own_(own_temporaries(cluster, program)),
-      found_(cluster.statements.size()) {}
+StatementReuse::StatementReuse(const ClusterContext& in)
+    : cluster_(in.cluster), own_(own_temporaries(in)), found_(in.cluster.statements.size()) {}
 
 void StatementReuse::add(size_t statement, const StatementLoops& nest,
                          const StatementAccesses& accesses) {

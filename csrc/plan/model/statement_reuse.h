@@ -12,13 +12,13 @@
 namespace tc::plan {
 
 /// Temporaries that statements of the cluster write, and no other statements access.
-std::set<std::string> own_temporaries(const Cluster& cluster, const ir::Program& program);
+std::set<std::string> own_temporaries(const ClusterContext& in);
 
 /// In the order in which statements run. What one of them accesses, the next ones find where all
 /// that an iteration of the loops around them touches fits into a cache.
 class StatementReuse {
  public:
-  StatementReuse(const Cluster& cluster, const ir::Program& program);
+  StatementReuse(const ClusterContext& in);
 
   /// Adds what the cluster's statement with that number accesses.
   void add(size_t statement, const StatementLoops& nest, const StatementAccesses& accesses);

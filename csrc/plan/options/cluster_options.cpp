@@ -177,10 +177,7 @@ constexpr Option kOptions[] = {
      }},
     {"tile", set_tile},
     {"parallel",
-     [](ClusterOptions& o, const PythonCall& call) {
-       expect(call, 1, 1, {}, "True or False");
-       o.parallel = flag_of(call.values[0], call, "True or False");
-     }},
+     [](ClusterOptions& o, const PythonCall& call) { o.parallel = flag_argument(call); }},
     {"registers",
      [](ClusterOptions& o, const PythonCall& call) {
        o.registers = tiles_of(
@@ -196,9 +193,7 @@ constexpr Option kOptions[] = {
     {"points", set_points},
     {"vector",
      [](ClusterOptions& o, const PythonCall& call) {
-       const std::string allowed = "True or False: whether the last shared loop is a vector";
-       expect(call, 1, 1, {}, allowed);
-       o.vector = flag_of(call.values[0], call, allowed);
+       o.vector = flag_argument(call, "True or False: whether the last shared loop is a vector");
      }},
     {"nest", add_nest},
     {"copy", add_copy},
@@ -234,6 +229,12 @@ void add_tiles(PythonCall& call, const std::vector<Tile>& tiles) {
 
 std::vector<PythonValue> word_values(const std::vector<std::string>& words) {
   return PythonValue::tuple_of(words).items;
+}
+
+const char* name_of(Points points) {
+  for (const auto& [name, value] : kPoints)
+    if (value == points) return name;
+  throw InternalError(__FILE__, __LINE__, "points without a name");
 }
 
 std::vector<PythonCall> calls_of(const ClusterOptions& options) {
@@ -282,12 +283,6 @@ std::vector<PythonCall> calls_of(const ClusterOptions& options) {
 
 }  // namespace
 
-const char* name_of(Points points) {
-  for (const auto& [name, value] : kPoints)
-    if (value == points) return name;
-  throw InternalError(__FILE__, __LINE__, "points without a name");
-}
-
 ClusterOptions to_options(const ClusterPlan& plan) {
   ClusterOptions options;
   options.statements = plan.statements;
@@ -316,6 +311,11 @@ std::optional<ClusterPlan> complete_plan(const ClusterOptions& options) {
 bool computes_in_copies(const ClusterOptions& options) {
   return options.copies && std::any_of(options.copies->begin(), options.copies->end(),
                                        [](const CopyPlan& copy) { return !copy.computes.empty(); });
+}
+
+bool flag_argument(const PythonCall& call, const std::string& allowed) {
+  expect(call, 1, 1, {}, allowed);
+  return flag_of(call.values[0], call, allowed);
 }
 
 void refuse(const PythonCall& call, const std::string& allowed) {

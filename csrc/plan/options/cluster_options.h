@@ -44,9 +44,6 @@ void for_each_decision(A& a, B& b, const Visit& visit) {
   visit(a.copies, b.copies);
 }
 
-/// As options have it: "vector inside".
-const char* name_of(Points points);
-
 /// All of a Plan as options.
 ClusterOptions to_options(const ClusterPlan& plan);
 
@@ -59,6 +56,9 @@ std::optional<ClusterPlan> complete_plan(const ClusterOptions& options);
 /// Whether a call sets an option of a cluster; sets it if so. A bad value is a UsageError that says
 /// what is allowed.
 bool set_option(ClusterOptions& options, const PythonCall& call);
+
+/// The one argument of a call that takes True or False; 1 and 0 are taken as well.
+bool flag_argument(const PythonCall& call, const std::string& allowed = "True or False");
 
 /// UsageError: MappingOptions.<the call>: expected what is allowed.
 [[noreturn]] void refuse(const PythonCall& call, const std::string& allowed);

@@ -37,13 +37,6 @@ std::vector<int64_t> integers_of(const PythonCall& call, const std::string& allo
   return values;
 }
 
-bool flag_of(const PythonCall& call) {
-  const std::string allowed = "True or False";
-  const std::vector<int64_t> values = integers_of(call, allowed);
-  if (values.size() != 1 || (values[0] != 0 && values[0] != 1)) refuse(call, allowed);
-  return values[0] != 0;
-}
-
 /// How one field is set and printed.
 struct Field {
   std::string name;
@@ -73,7 +66,9 @@ Field list_field(const std::string& name, std::vector<int64_t> MappingOptions::*
 template <class Flag>
 Field flag_field(const std::string& name, Flag MappingOptions::*member) {
   return {name,
-          [=](MappingOptions& options, const PythonCall& call) { options.*member = flag_of(call); },
+          [=](MappingOptions& options, const PythonCall& call) {
+            options.*member = plan::flag_argument(call);
+          },
           [=](const MappingOptions& options) {
             const std::optional<bool> value = options.*member;
             return !value ? "" : *value ? "True" : "False";
