@@ -1,7 +1,6 @@
 // How far apart in memory consecutive iterations touch a tensor: what decides loop roles.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>

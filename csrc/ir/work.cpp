@@ -112,7 +112,7 @@ double Work::bytes() const {
   return sum;
 }
 
-Work count_work(const Program& program, const std::map<std::string, Layout>& layouts) {
+Work count_work(const Program& program, const Layouts& layouts) {
   Work work;
   std::map<std::string, double> reads, writes;
   for (const Statement& statement : program.statements) {

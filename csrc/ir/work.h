@@ -29,7 +29,7 @@ struct Work {
 };
 
 /// Of a specialised program. `layouts` names every input and output.
-Work count_work(const Program& program, const std::map<std::string, Layout>& layouts);
+Work count_work(const Program& program, const Layouts& layouts);
 
 /// Operations, calls of functions, bytes of each tensor, operations a byte.
 Notes describe(const Work& work);

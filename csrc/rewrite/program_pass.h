@@ -1,7 +1,6 @@
 // What passes over a program and its layouts have in common.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,7 +14,7 @@ namespace tc::ir {
 
 class ProgramPass {
  public:
-  ProgramPass(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine)
+  ProgramPass(Program& program, Layouts& layouts, const CpuMachine& machine)
       : program_(program), layouts_(layouts), machine_(machine) {}
 
  protected:
@@ -46,7 +45,7 @@ class ProgramPass {
   }
 
   Program& program_;
-  std::map<std::string, Layout>& layouts_;
+  Layouts& layouts_;
   const CpuMachine& machine_;
 };
 

@@ -31,7 +31,7 @@ void add_factors(const Expr& e, const Statement& statement, bool divides,
 
 /// How many of the statement's reads have neighbours along that index.
 int rows_along(const std::string& index, const Statement& statement, const Program& program,
-               const std::map<std::string, Layout>& layouts) {
+               const Layouts& layouts) {
   int count = 0;
   for (const MemoryAccess& access : accesses(program, statement))
     count += !access.write && stride_along(access, layouts.at(access.tensor), index) == 1;
@@ -81,7 +81,7 @@ double points_of(const std::vector<Iterator>& domain) {
 }
 
 Statement take_out(const InnerSum& inner, Statement& statement, Program& program,
-                   std::map<std::string, Layout>& layouts) {
+                   Layouts& layouts) {
   Statement sum = statement;
   sum.initializes = true;
   sum.domain.clear();

@@ -1,7 +1,6 @@
 // Sums of products, and the part of one that is a sum by itself.
 #pragma once
 
-#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -40,8 +39,7 @@ struct InnerSum {
 
 /// The statement that makes the inner sum, into a temporary whose layout is added. `statement`
 /// reads it from then on, and sums what is left.
-Statement take_out(const InnerSum& inner, Statement& statement, Program& program,
-                   std::map<std::string, Layout>& layouts);
+Statement take_out(const InnerSum& inner, Statement& statement, Program& program, Layouts& layouts);
 /// Lets `statement` read `sum` at `place` for its inner sum.
 void read_instead(const InnerSum& inner, const Tensor& sum, const std::vector<Expr>& place,
                   Statement& statement);

@@ -119,8 +119,7 @@ class NestSums : public ProgramPass {
 
 }  // namespace
 
-void nest_sums(Program& program, std::map<std::string, Layout>& layouts,
-               const CpuMachine& machine) {
+void nest_sums(Program& program, Layouts& layouts, const CpuMachine& machine) {
   NestSums pass(program, layouts, machine);
   put_in_front(program, [&](Statement& statement) { return pass.rewrite(statement); });
 }

@@ -1,9 +1,6 @@
 // Sums move inwards, past the factors that do not depend on their index.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -18,6 +15,6 @@ namespace tc::ir {
 /// factor that scales all terms stays with them, so that sums are no larger than in the text. Left
 /// alone are products of two tensors, sums of integers and those under guards. Runs on a
 /// specialised program, after widen_accumulators; adds the layouts of its temporaries.
-void nest_sums(Program& program, std::map<std::string, Layout>& layouts, const CpuMachine& machine);
+void nest_sums(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 }  // namespace tc::ir

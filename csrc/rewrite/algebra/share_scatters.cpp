@@ -218,8 +218,7 @@ void give_owners(Program& program) {
   }
 }
 
-void share_scatters(Program& program, std::map<std::string, Layout>& layouts,
-                    const CpuMachine& machine) {
+void share_scatters(Program& program, Layouts& layouts, const CpuMachine& machine) {
   Sharing sharing(program, layouts, machine);
   replace_statements(program, [&](const Statement& statement) {
     return is_scatter(statement) && machine.threads > 1 ? sharing.share(statement)

@@ -1,9 +1,6 @@
 // Scatters whose plain indices leave threads idle become parts that can run at the same time.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -21,8 +18,7 @@ namespace tc::ir {
 ///    threads.
 /// Runs on a specialised program after lower_scatters, before scop; adds the layouts of its
 /// temporaries.
-void share_scatters(Program& program, std::map<std::string, Layout>& layouts,
-                    const CpuMachine& machine);
+void share_scatters(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 /// Gives every scatter as many owners as keep a GPU busy, without atomic updates.
 void give_owners(Program& program);

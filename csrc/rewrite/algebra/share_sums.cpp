@@ -202,8 +202,7 @@ class ShareSums : public ProgramPass {
 
 }  // namespace
 
-void share_sums(Program& program, std::map<std::string, Layout>& layouts,
-                const CpuMachine& machine) {
+void share_sums(Program& program, Layouts& layouts, const CpuMachine& machine) {
   ShareSums(program, layouts, machine).run();
 }
 

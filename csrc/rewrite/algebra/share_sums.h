@@ -1,9 +1,6 @@
 // What several sums have in common is summed once.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -17,7 +14,6 @@ namespace tc::ir {
 /// sums of integers and of narrow floats, those under guards, and parts whose points do not
 /// outnumber their sums by far. Runs on a specialised program, after widen_accumulators; adds the
 /// layouts of its temporaries.
-void share_sums(Program& program, std::map<std::string, Layout>& layouts,
-                const CpuMachine& machine);
+void share_sums(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 }  // namespace tc::ir

@@ -202,8 +202,7 @@ class ShareValues : public ProgramPass {
 
 }  // namespace
 
-void share_values(Program& program, std::map<std::string, Layout>& layouts,
-                  const CpuMachine& machine) {
+void share_values(Program& program, Layouts& layouts, const CpuMachine& machine) {
   ShareValues(program, layouts, machine).run();
 }
 

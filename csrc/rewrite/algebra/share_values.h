@@ -1,9 +1,6 @@
 // Values that several statements compute alike are computed once.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -17,7 +14,6 @@ namespace tc::ir {
 /// indices in common, along which they may share loops and what lies between these stays in a
 /// cache. One of the statements at least computes the value at all points, whatever the others
 /// choose. Runs on a specialised program; adds the layouts of its temporaries.
-void share_values(Program& program, std::map<std::string, Layout>& layouts,
-                  const CpuMachine& machine);
+void share_values(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 }  // namespace tc::ir

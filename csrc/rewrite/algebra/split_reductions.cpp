@@ -227,13 +227,11 @@ class Splitter : public ProgramPass {
 
 }  // namespace
 
-void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
-                      const CpuMachine& machine) {
+void split_reductions(Program& program, Layouts& layouts, const CpuMachine& machine) {
   Splitter(program, layouts, machine).run();
 }
 
-void split_reductions_for_gpu(Program& program, std::map<std::string, Layout>& layouts,
-                              const CpuMachine& machine) {
+void split_reductions_for_gpu(Program& program, Layouts& layouts, const CpuMachine& machine) {
   Splitter splitter(program, layouts, machine);
   replace_statements(program,
                      [&](const Statement& statement) { return splitter.interleave(statement); });

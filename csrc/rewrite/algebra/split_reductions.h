@@ -1,9 +1,6 @@
 // Long reductions with few results become parts that can run at the same time.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -16,15 +13,13 @@ namespace tc::ir {
 /// fixed order. The number of parts follows from extents alone, so results do not depend on the
 /// number of threads. Parts of neighbouring statements come first, so that they can share a loop
 /// over the parts. Runs on a specialised program, before scop; adds the layouts of its temporaries.
-void split_reductions(Program& program, std::map<std::string, Layout>& layouts,
-                      const CpuMachine& machine);
+void split_reductions(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 /// The same for a GPU, where some thousand threads are wanted and each launch that follows another
 /// is cheap: as many parts as keep the threads busy, down to 32 terms each, the terms of a part as
 /// far from each other as there are parts. Parts that are too long, because one index was too
 /// short, and results of parts that are many are split again, so that a sum of a million becomes
 /// four launches. The order of the additions follows from extents alone here too.
-void split_reductions_for_gpu(Program& program, std::map<std::string, Layout>& layouts,
-                              const CpuMachine& machine);
+void split_reductions_for_gpu(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 }  // namespace tc::ir

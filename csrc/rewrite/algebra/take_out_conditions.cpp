@@ -41,8 +41,7 @@ std::optional<Choice> find_common_condition(const Statement& statement, const Pr
 
 }  // namespace
 
-void take_out_conditions(Program& program, std::map<std::string, Layout>& layouts,
-                         const CpuMachine& machine) {
+void take_out_conditions(Program& program, Layouts& layouts, const CpuMachine& machine) {
   put_in_front(program, [&](Statement& statement) -> std::vector<Statement> {
     const std::optional<Choice> choice = find_common_condition(statement, program, machine);
     if (!choice) return {};

@@ -1,9 +1,6 @@
 // Conditions that are the same for all terms of a reduction choose its result.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -14,7 +11,6 @@ namespace tc::ir {
 /// * B(n, k), and O(m, n) = keep(m) > 0 ? O.chosen(m, n) : 0. That is done of conditions on data
 /// that have no index of the reduction, whose other side is the reduction's identity, and that keep
 /// no read inside its tensor. Runs on a specialised program; adds the layouts of its temporaries.
-void take_out_conditions(Program& program, std::map<std::string, Layout>& layouts,
-                         const CpuMachine& machine);
+void take_out_conditions(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 }  // namespace tc::ir

@@ -75,8 +75,7 @@ void drop_single_iterations(Statement& statement) {
 
 class Collapser {
  public:
-  Collapser(Program& program, std::map<std::string, Layout>& layouts)
-      : program_(program), layouts_(layouts) {
+  Collapser(Program& program, Layouts& layouts) : program_(program), layouts_(layouts) {
     for (const Statement& statement : program.statements) uses_.emplace_back(statement);
   }
 
@@ -230,7 +229,7 @@ class Collapser {
   }
 
   Program& program_;
-  std::map<std::string, Layout>& layouts_;
+  Layouts& layouts_;
   std::vector<Uses> uses_;
   std::set<IteratorPair> iterators_;
   std::set<DimensionPair> dimensions_;
@@ -238,7 +237,7 @@ class Collapser {
 
 }  // namespace
 
-void collapse_dimensions(Program& program, std::map<std::string, Layout>& layouts) {
+void collapse_dimensions(Program& program, Layouts& layouts) {
   for (Statement& statement : program.statements) drop_single_iterations(statement);
   while (Collapser(program, layouts).step()) {
   }

@@ -1,9 +1,6 @@
 // Dimensions that every access walks together become one.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 
@@ -15,6 +12,6 @@ namespace tc::ir {
 /// uses these iterators. An iterator of one iteration is no part of a read's subscript. (n, c, h,
 /// w) + (c) becomes (n, c, hw) + (c): longer vectors, fewer loops, smaller polyhedra. Runs on a
 /// specialised program, before scop; changes layouts accordingly.
-void collapse_dimensions(Program& program, std::map<std::string, Layout>& layouts);
+void collapse_dimensions(Program& program, Layouts& layouts);
 
 }  // namespace tc::ir

@@ -17,8 +17,7 @@ struct Operand {
   int64_t elements = 1;
 };
 
-std::vector<Operand> find_operands(const Program& program,
-                                   const std::map<std::string, Layout>& layouts,
+std::vector<Operand> find_operands(const Program& program, const Layouts& layouts,
                                    const Statement& statement, const std::string& except) {
   std::vector<Operand> operands;
   for (const MemoryAccess& access : accesses(program, statement)) {
@@ -69,12 +68,12 @@ void order_by(const std::vector<Operand>& operands, Statement& statement) {
 
 }  // namespace
 
-void order_reductions(const Program& program, const std::map<std::string, Layout>& layouts,
-                      Statement& statement, const std::string& except) {
+void order_reductions(const Program& program, const Layouts& layouts, Statement& statement,
+                      const std::string& except) {
   order_by(find_operands(program, layouts, statement, except), statement);
 }
 
-void order_reductions(Program& program, const std::map<std::string, Layout>& layouts) {
+void order_reductions(Program& program, const Layouts& layouts) {
   for (Statement& statement : program.statements) {
     const std::vector<Operand> operands = find_operands(program, layouts, statement, {});
     auto any = [&](auto holds) { return std::any_of(operands.begin(), operands.end(), holds); };

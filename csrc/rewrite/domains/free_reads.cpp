@@ -15,8 +15,7 @@ namespace {
 using namespace ir;
 
 /// The index along which results are neighbours; null where there is none.
-const Iterator* contiguous_index(const Statement& statement,
-                                 const std::map<std::string, Layout>& layouts) {
+const Iterator* contiguous_index(const Statement& statement, const Layouts& layouts) {
   const MemoryAccess written{statement.tensor, statement.subscripts, true};
   for (const Iterator& it : statement.domain)
     if (!it.reduction && stride_along(written, layouts.at(statement.tensor), it.name) == 1)
@@ -26,7 +25,7 @@ const Iterator* contiguous_index(const Statement& statement,
 
 /// Whether a read without need of a guard would be a vector of elements a little apart.
 bool has_free_row(const Expr& e, const Statement& statement, const Program& program,
-                  const std::map<std::string, Layout>& layouts) {
+                  const Layouts& layouts) {
   const Iterator* lane = contiguous_index(statement, layouts);
   if (!lane) return false;
   return any<Call>(e, [&](const Call* read) {
@@ -39,7 +38,7 @@ bool has_free_row(const Expr& e, const Statement& statement, const Program& prog
 
 }  // namespace
 
-void free_reads(Program& program, const std::map<std::string, Layout>& layouts) {
+void free_reads(Program& program, const Layouts& layouts) {
   for (Statement& statement : program.statements) {
     if (is_scatter(statement)) continue;
     statement.value = mutate(statement.value, [&](const Call* op, Mutator& self) {

@@ -1,9 +1,6 @@
 // Reads that need no guard get rid of it.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 
@@ -15,6 +12,6 @@ namespace tc::rewrite {
 /// would be gathered. That is done where there is such a read, at a small distance from lane to
 /// lane. Sets say what is inside; where indices are multiplied, they know nothing, and intervals
 /// may. Runs on a specialised program.
-void free_reads(ir::Program& program, const std::map<std::string, Layout>& layouts);
+void free_reads(ir::Program& program, const Layouts& layouts);
 
 }  // namespace tc::rewrite

@@ -11,7 +11,7 @@ using namespace ir;
 
 /// Whether neighbours along an index lie in falling order, and nowhere in rising order.
 bool runs_backwards(const Statement& statement, const Iterator& it, const Program& program,
-                    const std::map<std::string, Layout>& layouts) {
+                    const Layouts& layouts) {
   bool falls = false;
   for (const MemoryAccess& access : accesses(program, statement)) {
     const auto stride = stride_along(access, layouts.at(access.tensor), it.name);
@@ -23,7 +23,7 @@ bool runs_backwards(const Statement& statement, const Iterator& it, const Progra
 
 }  // namespace
 
-void reverse_indices(Program& program, const std::map<std::string, Layout>& layouts) {
+void reverse_indices(Program& program, const Layouts& layouts) {
   for (Statement& statement : program.statements) {
     if (statement.reduction != Reduction::None || is_scatter(statement) || is_scan(statement))
       continue;

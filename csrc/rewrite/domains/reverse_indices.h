@@ -1,9 +1,6 @@
 // Indices that memory is walked backwards along are reversed.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 
@@ -13,6 +10,6 @@ namespace tc::rewrite {
 /// statement without reduction, an index along which something is read backwards and nothing is
 /// walked forwards counts down, so that what lies along it is found to do so. Runs on a specialised
 /// program whose indices count from 0.
-void reverse_indices(ir::Program& program, const std::map<std::string, Layout>& layouts);
+void reverse_indices(ir::Program& program, const Layouts& layouts);
 
 }  // namespace tc::rewrite

@@ -134,8 +134,7 @@ struct Cut {
 
 class SplitRanges {
  public:
-  SplitRanges(Program& program, const std::map<std::string, Layout>& layouts)
-      : program_(program), layouts_(layouts) {}
+  SplitRanges(Program& program, const Layouts& layouts) : program_(program), layouts_(layouts) {}
 
   void run() {
     replace_statements(program_, [&](const Statement& statement) {
@@ -224,13 +223,11 @@ class SplitRanges {
   }
 
   Program& program_;
-  const std::map<std::string, Layout>& layouts_;
+  const Layouts& layouts_;
 };
 
 }  // namespace
 
-void split_ranges(Program& program, const std::map<std::string, Layout>& layouts) {
-  SplitRanges(program, layouts).run();
-}
+void split_ranges(Program& program, const Layouts& layouts) { SplitRanges(program, layouts).run(); }
 
 }  // namespace tc::rewrite

@@ -1,9 +1,6 @@
 // Places that are affine piece by piece become affine ones, a statement each.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 
@@ -16,6 +13,6 @@ namespace tc::rewrite {
 /// alone say where it reads, in a few pieces on each of which they are affine, or in one, and the
 /// longest piece then reads neighbours. Runs on a specialised program whose indices count from 0,
 /// before collapse_dimensions.
-void split_ranges(ir::Program& program, const std::map<std::string, Layout>& layouts);
+void split_ranges(ir::Program& program, const Layouts& layouts);
 
 }  // namespace tc::rewrite

@@ -253,8 +253,7 @@ class ComputeOperands : public ProgramPass {
 
 }  // namespace
 
-void compute_operands(Program& program, std::map<std::string, Layout>& layouts,
-                      const CpuMachine& machine) {
+void compute_operands(Program& program, Layouts& layouts, const CpuMachine& machine) {
   ComputeOperands pass(program, layouts, machine);
   put_in_front(program, [&](Statement& statement) { return pass.rewrite(statement); });
 }

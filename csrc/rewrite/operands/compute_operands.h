@@ -2,9 +2,6 @@
 // has: written out first where they are used often.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -24,7 +21,6 @@ namespace tc::ir {
 /// cos(s*f(d)) of O(b, s, h, d), if these differ along rows of the result: loops around a row
 /// compute others once anyway. Runs on a specialised program, before collapse_dimensions; adds the
 /// layouts of its temporaries.
-void compute_operands(Program& program, std::map<std::string, Layout>& layouts,
-                      const CpuMachine& machine);
+void compute_operands(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 }  // namespace tc::ir

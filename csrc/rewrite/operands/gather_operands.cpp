@@ -121,8 +121,7 @@ class GatherOperands : public ProgramPass {
 
 }  // namespace
 
-void gather_operands(Program& program, std::map<std::string, Layout>& layouts,
-                     const CpuMachine& machine) {
+void gather_operands(Program& program, Layouts& layouts, const CpuMachine& machine) {
   GatherOperands pass(program, layouts, machine);
   put_in_front(program, [&](Statement& statement) { return pass.rewrite(statement); });
 }

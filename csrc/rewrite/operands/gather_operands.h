@@ -1,9 +1,6 @@
 // Operands of products that lie where tables say: put in order first where they are used often.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -21,7 +18,6 @@ namespace tc::ir {
 /// whose rows lie in order, and what would become larger than the tensor. Runs on a specialised
 /// program, after make_offset_tables and before collapse_dimensions; adds the layouts of its
 /// temporaries.
-void gather_operands(Program& program, std::map<std::string, Layout>& layouts,
-                     const CpuMachine& machine);
+void gather_operands(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 }  // namespace tc::ir

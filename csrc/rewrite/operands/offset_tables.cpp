@@ -185,12 +185,11 @@ class OffsetTables : public ProgramPass {
 
 }  // namespace
 
-void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
-                        const CpuMachine& machine) {
+void make_offset_tables(Program& program, Layouts& layouts, const CpuMachine& machine) {
   OffsetTables(program, layouts, machine).run();
 }
 
-std::vector<Statement> make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
+std::vector<Statement> make_offset_tables(Program& program, Layouts& layouts,
                                           const CpuMachine& machine, Statement& statement) {
   return OffsetTables(program, layouts, machine).rewrite(statement);
 }

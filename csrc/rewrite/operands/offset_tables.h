@@ -1,8 +1,6 @@
 // Reads through tables along a reduction: one offset a step, however many tables and indices.
 #pragma once
 
-#include <map>
-#include <string>
 #include <vector>
 
 #include "ir/layout.h"
@@ -19,12 +17,11 @@ namespace tc::ir {
 /// any case. Left alone are reads with a single table and no other reduction, those that only some
 /// points make, and tables that are too long for what a result gains. Runs on a specialised
 /// program, before collapse_dimensions; adds the layouts of its temporaries.
-void make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
-                        const CpuMachine& machine);
+void make_offset_tables(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 /// The same for the tables over all indices of a statement without a reduction that is to come;
 /// returns the statements in front of it.
-std::vector<Statement> make_offset_tables(Program& program, std::map<std::string, Layout>& layouts,
+std::vector<Statement> make_offset_tables(Program& program, Layouts& layouts,
                                           const CpuMachine& machine, Statement& statement);
 
 }  // namespace tc::ir

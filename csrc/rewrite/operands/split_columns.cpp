@@ -195,8 +195,7 @@ class SplitColumns : public ProgramPass {
 
 }  // namespace
 
-void split_columns(Program& program, std::map<std::string, Layout>& layouts,
-                   const CpuMachine& machine) {
+void split_columns(Program& program, Layouts& layouts, const CpuMachine& machine) {
   SplitColumns(program, layouts, machine).run();
 }
 

@@ -1,9 +1,6 @@
 // The last columns of a product, too few for a vector, become sums along the reduction.
 #pragma once
 
-#include <map>
-#include <string>
-
 #include "ir/layout.h"
 #include "ir/program.h"
 #include "machine/cpu.h"
@@ -16,7 +13,6 @@ namespace tc::ir {
 /// what moves along the columns is copied into a temporary that lies along the reduction as well.
 /// Left alone are results that another statement uses, which could share a pass with the sum. Runs
 /// on a specialised program, before scop; adds the layouts of its temporaries.
-void split_columns(Program& program, std::map<std::string, Layout>& layouts,
-                   const CpuMachine& machine);
+void split_columns(Program& program, Layouts& layouts, const CpuMachine& machine);
 
 }  // namespace tc::ir
