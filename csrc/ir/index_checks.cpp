@@ -3,12 +3,10 @@
 #include <algorithm>
 #include <limits>
 #include <map>
-#include <utility>
 
 #include "base/error.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
-#include "ir/expressions/simplify.h"
 #include "ir/expressions/walk.h"
 #include "ir/visit.h"
 
@@ -353,10 +351,7 @@ class CheckSubscripts : public IRMutator {
   using IRMutator::visit;
 
   Expr visit(const Call* op) override {
-    if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3) {
-      auto [condition, yes, no] = branches(op->args[0], op->args[1], op->args[2]);
-      return choose_lazily(condition, yes, no);
-    }
+    if (find_choice(op)) return choose(op, choose_lazily);
     auto found = open_.find(op);
     Expr result = IRMutator::visit(op);
     if (found == open_.end()) return result;
@@ -374,20 +369,19 @@ class CheckSubscripts : public IRMutator {
     return read(tensor, subscripts);
   }
 
-  Expr visit(const Select* op) override {
-    auto [condition, yes, no] = branches(op->condition, op->true_value, op->false_value);
-    return Select::make(condition, yes, no);
-  }
-
-  std::tuple<Expr, Expr, Expr> branches(const Expr& condition, const Expr& yes, const Expr& no) {
-    Expr first = mutate(condition);
+  /// Each side is under its condition.
+  template <class Make>
+  Expr choose(const Expr& choice, Make make) {
+    const auto [condition, yes, no] = *find_choice(choice);
+    const Expr decides = mutate(condition);
     conditions_.push_back(condition);
-    Expr second = mutate(yes);
+    const Expr first = mutate(yes);
     conditions_.back() = !condition;
-    Expr third = mutate(no);
+    const Expr second = mutate(no);
     conditions_.pop_back();
-    return {first, second, third};
+    return make(decides, first, second);
   }
+  Expr visit(const Select* op) override { return choose(op, Select::make); }
 
   /// Whether the access that is listed is the visited one, or one under weaker conditions: of an
   /// access there is no second one that is both (see lang::check_accesses).

@@ -112,8 +112,10 @@ class Splitter {
     return residues;
   }
 
-  /// In the order of the residues of y.
-  static std::vector<Piece> pieces(const Statement& statement, const Residues& residues) {
+  /// In the order of the residues of y. Without `join` each has a piece of its own: loops over
+  /// residues would be in the way of those over results.
+  static std::vector<Piece> pieces(const Statement& statement, const Residues& residues,
+                                   bool join) {
     const int64_t modulus = residues.modulus;
     const int64_t results = extent_of(statement.domain[residues.result]);
     const int64_t terms = extent_of(statement.domain[residues.reduction]);
@@ -127,23 +129,13 @@ class Splitter {
       one.terms = k < terms ? divide_up(terms - k, modulus) : 0;
       one.slope = residues.sign;
       one.shift = k - residues.sign * y;
-      if (!all.empty() && all.back().results == one.results && all.back().terms == one.terms &&
-          (all.back().shift == one.shift || one.terms == 0))
+      if (join && !all.empty() && all.back().results == one.results &&
+          all.back().terms == one.terms && (all.back().shift == one.shift || one.terms == 0))
         ++all.back().count;
       else
         all.push_back(one);
     }
     return all;
-  }
-
-  /// Loops over residues would be in the way of those over results.
-  static std::vector<Piece> one_by_one(const std::vector<Piece>& all) {
-    std::vector<Piece> single;
-    for (Piece piece : all)
-      for (const int64_t end = piece.first + std::exchange(piece.count, 1); piece.first < end;
-           ++piece.first)
-        single.push_back(piece);
-    return single;
   }
 
   std::vector<Statement> split(const Statement& statement, const std::vector<Residues>& all) {
@@ -202,18 +194,19 @@ class Splitter {
   /// A statement for every kind of residues; they write `temporary`, or null for their places.
   static std::vector<Statement> fill(const Statement& statement, const std::vector<Residues>& all,
                                      const Tensor* temporary) {
-    std::vector<Statement> made;
-    std::vector<std::vector<Piece>> choices;
+    std::vector<std::vector<Piece>> choices(1);  // a piece for each index
     for (const Residues& residues : all) {
-      choices.push_back(pieces(statement, residues));
-      if (!temporary) choices.back() = one_by_one(choices.back());
+      std::vector<std::vector<Piece>> longer;
+      for (const std::vector<Piece>& before : choices)
+        for (const Piece& piece : pieces(statement, residues, temporary != nullptr)) {
+          longer.push_back(before);
+          longer.back().push_back(piece);
+        }
+      choices = std::move(longer);
     }
-    std::vector<size_t> at(all.size());
-    do {
-      std::vector<Piece> chosen;
-      for (size_t i = 0; i < all.size(); ++i) chosen.push_back(choices[i][at[i]]);
+    std::vector<Statement> made;
+    for (const std::vector<Piece>& chosen : choices)
       made.push_back(part_of(statement, all, chosen, temporary));
-    } while (next(at, choices));
     return made;
   }
 
@@ -223,14 +216,6 @@ class Splitter {
     size_t first = all.front().result;
     for (const Residues& residues : all) first = std::min(first, residues.result);
     return first;
-  }
-
-  static bool next(std::vector<size_t>& at, const std::vector<std::vector<Piece>>& choices) {
-    for (size_t i = at.size(); i-- > 0;) {
-      if (++at[i] < choices[i].size()) return true;
-      at[i] = 0;
-    }
-    return false;
   }
 
   /// The results of these residues.
