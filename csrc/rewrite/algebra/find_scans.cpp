@@ -213,7 +213,7 @@ class Find {
   /// Whether a read may be where its tensor has no element.
   bool reads_outside(const Expr& e, const Statement& statement) const {
     return any<Call>(e, [&](const Call* call) {
-      return !read_name(call).empty() && !rewrite::lies_inside(call, program_, statement.domain);
+      return !read_name(call).empty() && !lies_inside(call, program_, statement.domain);
     });
   }
 

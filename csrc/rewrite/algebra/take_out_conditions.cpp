@@ -34,7 +34,7 @@ std::optional<Choice> find_common_condition(const Statement& statement, const Pr
   chosen.value = choice->yes;
   const std::vector<const Call*> all = reads_of(chosen);
   const bool inside = std::all_of(all.begin(), all.end(), [&](const auto* read) {
-    return rewrite::lies_inside(read, program, statement.domain);
+    return lies_inside(read, program, statement.domain);
   });
   return inside ? choice : std::nullopt;
 }

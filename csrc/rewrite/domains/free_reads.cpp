@@ -8,11 +8,9 @@
 #include "ir/visit.h"
 #include "rewrite/domains/inside.h"
 
-namespace tc::rewrite {
+namespace tc::ir {
 
 namespace {
-
-using namespace ir;
 
 /// The index along which results are neighbours; null where there is none.
 const Iterator* contiguous_index(const Statement& statement, const Layouts& layouts) {
@@ -56,4 +54,4 @@ void free_reads(Program& program, const Layouts& layouts) {
   }
 }
 
-}  // namespace tc::rewrite
+}  // namespace tc::ir

@@ -3,17 +3,14 @@
 #include "ir/expressions/simplify.h"
 #include "poly/index_sets.h"
 
-namespace tc::rewrite {
+namespace tc::ir {
 
-using namespace Halide::Internal;
-
-bool lies_inside(const Call* read, const ir::Program& program,
-                 const std::vector<ir::Iterator>& domain) {
-  ir::Bounds bounds;
-  for (const ir::Iterator& it : domain)
+bool lies_inside(const Call* read, const Program& program, const std::vector<Iterator>& domain) {
+  Bounds bounds;
+  for (const Iterator& it : domain)
     bounds.push(it.name, {it.min, simplify(it.min + it.extent - 1)});
-  if (ir::stays_inside(read, program, bounds)) return true;
-  const auto tensor = program.tensors.find(ir::read_name(read));
+  if (stays_inside(read, program, bounds)) return true;
+  const auto tensor = program.tensors.find(read_name(read));
   if (tensor == program.tensors.end()) return true;  // a scalar
   poly::Context context;
   const poly::IndexSets points(context.get(), domain);
@@ -25,4 +22,4 @@ bool lies_inside(const Call* read, const ir::Program& program,
   return true;
 }
 
-}  // namespace tc::rewrite
+}  // namespace tc::ir

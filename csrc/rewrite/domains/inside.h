@@ -5,11 +5,10 @@
 
 #include "ir/program.h"
 
-namespace tc::rewrite {
+namespace tc::ir {
 
 /// Whether a read needs no guard: intervals know products of indices, sets what belongs together.
 /// Nothing is known of subscripts that are data. Of a specialised program.
-bool lies_inside(const Halide::Internal::Call* read, const ir::Program& program,
-                 const std::vector<ir::Iterator>& domain);
+bool lies_inside(const Call* read, const Program& program, const std::vector<Iterator>& domain);
 
-}  // namespace tc::rewrite
+}  // namespace tc::ir

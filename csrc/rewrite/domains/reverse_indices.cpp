@@ -4,10 +4,8 @@
 #include "ir/expressions/simplify.h"
 #include "ir/scan.h"
 
-namespace tc::rewrite {
+namespace tc::ir {
 namespace {
-
-using namespace ir;
 
 /// Whether neighbours along an index lie in falling order, and nowhere in rising order.
 bool runs_backwards(const Statement& statement, const Iterator& it, const Program& program,
@@ -28,13 +26,11 @@ void reverse_indices(Program& program, const Layouts& layouts) {
     if (statement.reduction != Reduction::None || is_scatter(statement) || is_scan(statement))
       continue;
     for (const Iterator& it : statement.domain) {
-      if (!Halide::Internal::is_const_zero(it.min) ||
-          !runs_backwards(statement, it, program, layouts))
-        continue;
+      if (!is_const_zero(it.min) || !runs_backwards(statement, it, program, layouts)) continue;
       substitute_indices(statement,
                          {{it.name, static_cast<int>(extent_of(it) - 1) - make_variable(it.name)}});
     }
   }
 }
 
-}  // namespace tc::rewrite
+}  // namespace tc::ir

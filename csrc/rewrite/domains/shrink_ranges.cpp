@@ -7,10 +7,8 @@
 #include "ir/expressions/reads.h"
 #include "poly/index_sets.h"
 
-namespace tc::rewrite {
+namespace tc::ir {
 namespace {
-
-using namespace ir;
 
 /// The index of the reduction that a condition speaks of, if it speaks of nothing else.
 Iterator* only_index(Statement& statement, const Expr& condition) {
@@ -79,4 +77,4 @@ void shrink_ranges(Program& program) {
   }
 }
 
-}  // namespace tc::rewrite
+}  // namespace tc::ir

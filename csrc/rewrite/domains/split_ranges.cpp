@@ -17,10 +17,8 @@
 #include "machine/limits.h"
 #include "poly/index_sets.h"
 
-namespace tc::rewrite {
+namespace tc::ir {
 namespace {
-
-using namespace ir;
 
 /// factor * index + offset for first <= index < end.
 struct Piece {
@@ -230,4 +228,4 @@ class SplitRanges {
 
 void split_ranges(Program& program, const Layouts& layouts) { SplitRanges(program, layouts).run(); }
 
-}  // namespace tc::rewrite
+}  // namespace tc::ir

@@ -16,10 +16,8 @@
 #include "machine/limits.h"
 #include "poly/index_sets.h"
 
-namespace tc::rewrite {
+namespace tc::ir {
 namespace {
-
-using namespace ir;
 
 /// Terms count where y = sign * k + offset + modulus * z for some z.
 struct Residues {
@@ -295,4 +293,4 @@ void split_residues(Program& program) {
                      [&](const Statement& statement) { return splitter.split(statement); });
 }
 
-}  // namespace tc::rewrite
+}  // namespace tc::ir
