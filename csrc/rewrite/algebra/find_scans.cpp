@@ -164,7 +164,7 @@ class Find {
     if (!dimension_of(statement, result.name)) return false;
     // Conditions are joined in another order, so that none may be what another one's reads need.
     if (std::any_of(others.begin(), others.end(),
-                    [&](const Expr& e) { return reads_outside(e, statement); }))
+                    [&](const Expr& e) { return reads_outside(e, program_, statement.domain); }))
       return false;
     Expr inside;
     auto join = [](Expr& all, const Expr& e) { all = all.defined() ? all && e : e; };
@@ -178,13 +178,11 @@ class Find {
     }
     prefix.value = inside.defined() ? choose_lazily(inside, choice.yes, choice.no) : choice.yes;
     // The scan has the terms of all results, also of those that do not exist.
-    if (prefix.outside.defined() && reads_outside(prefix.value, statement)) return false;
+    if (prefix.outside.defined() && reads_outside(prefix.value, program_, statement.domain))
+      return false;
     if (!is_identity(choice.no, statement.reduction)) {
       if (!is_extreme(statement.reduction) || !others.empty()) return false;
-      const std::vector<Iterator> reduced = reduced_indices(statement);
-      if (std::any_of(reduced.begin(), reduced.end(),
-                      [](const Iterator& it) { return is_const_zero(it.extent); }))
-        return false;
+      if (count_points(reduced_indices(statement)) == 0) return false;
       // The first term once more says nothing new.
       const bool has_first = prefix.up_to || terms >= results + prefix.offset;
       const Expr first = prefix.up_to ? 0 : static_cast<int>(terms - 1);
@@ -208,13 +206,6 @@ class Find {
     if (!prefix.rescaled) return false;
     prefix.value = prefix.rescaled->value;
     return true;
-  }
-
-  /// Whether a read may be where its tensor has no element.
-  bool reads_outside(const Expr& e, const Statement& statement) const {
-    return any<Call>(e, [&](const Call* call) {
-      return !read_name(call).empty() && !lies_inside(call, program_, statement.domain);
-    });
   }
 
   /// Whether it reads, at the result's index, the largest of these exponents up to there, or from

@@ -1,6 +1,5 @@
 #include "rewrite/algebra/take_out_conditions.h"
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -30,13 +29,7 @@ std::optional<Choice> find_common_condition(const Statement& statement, const Pr
     if (expr_uses_var(choice->condition, it.name)) return std::nullopt;
   }
   if (terms < machine.least(machine::kSharedTerms)) return std::nullopt;
-  Statement chosen = statement;
-  chosen.value = choice->yes;
-  const std::vector<const Call*> all = reads_of(chosen);
-  const bool inside = std::all_of(all.begin(), all.end(), [&](const auto* read) {
-    return lies_inside(read, program, statement.domain);
-  });
-  return inside ? choice : std::nullopt;
+  return reads_outside(choice->yes, program, statement.domain) ? std::nullopt : choice;
 }
 
 }  // namespace

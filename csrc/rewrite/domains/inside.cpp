@@ -1,6 +1,7 @@
 #include "rewrite/domains/inside.h"
 
 #include "ir/expressions/simplify.h"
+#include "ir/visit.h"
 #include "poly/index_sets.h"
 
 namespace tc::ir {
@@ -20,6 +21,12 @@ bool lies_inside(const Call* read, const Program& program, const std::vector<Ite
   }
   context.require_memory();
   return true;
+}
+
+bool reads_outside(const Expr& e, const Program& program, const std::vector<Iterator>& domain) {
+  return any<Call>(e, [&](const Call* call) {
+    return !read_name(call).empty() && !lies_inside(call, program, domain);
+  });
 }
 
 }  // namespace tc::ir

@@ -11,4 +11,7 @@ namespace tc::ir {
 /// Nothing is known of subscripts that are data. Of a specialised program.
 bool lies_inside(const Call* read, const Program& program, const std::vector<Iterator>& domain);
 
+/// Whether a read in an expression may be where its tensor has no element.
+bool reads_outside(const Expr& e, const Program& program, const std::vector<Iterator>& domain);
+
 }  // namespace tc::ir
