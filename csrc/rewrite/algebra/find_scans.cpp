@@ -181,8 +181,9 @@ class Find {
     if (prefix.outside.defined() && reads_outside(prefix.value, program_, statement.domain))
       return false;
     if (!is_identity(choice.no, statement.reduction)) {
-      if (!is_extreme(statement.reduction) || !others.empty()) return false;
-      if (count_points(reduced_indices(statement)) == 0) return false;
+      if (!is_extreme(statement.reduction) || !others.empty() ||
+          count_points(reduced_indices(statement)) == 0)
+        return false;
       // The first term once more says nothing new.
       const bool has_first = prefix.up_to || terms >= results + prefix.offset;
       const Expr first = prefix.up_to ? 0 : static_cast<int>(terms - 1);

@@ -60,6 +60,28 @@ Expr multiply(const Expr& product, const Factor& factor) {
   return factor.divides ? product / factor.value : product * factor.value;
 }
 
+bool join_factors(std::vector<Factor>& factors, const JoinCost& cost) {
+  for (size_t f = 0; f < factors.size(); ++f) {
+    const Factor& factor = factors[f];
+    Factor* best = nullptr;
+    double least = 0;
+    for (Factor& into : factors) {
+      if (&into == &factor || into.divides ||
+          !std::includes(into.indices.begin(), into.indices.end(), factor.indices.begin(),
+                         factor.indices.end()))
+        continue;
+      const double found = cost(factor, into);
+      if (found >= 0 && (!best || found < least)) best = &into, least = found;
+    }
+    if (!best) continue;
+    best->value = multiply(best->value, factor);
+    factors.erase(factors.begin() + static_cast<long>(f));
+    join_factors(factors, cost);
+    return true;
+  }
+  return false;
+}
+
 bool is_plain_sum(const Statement& statement, const Program& program) {
   const Type type = program.tensor(statement.tensor).type;
   return statement.reduction == Reduction::Sum && !statement.guard.defined() &&

@@ -1,6 +1,7 @@
 // Sums of products, and the part of one that is a sum by itself.
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,11 @@ std::vector<Factor> factors_of(const Statement& statement);
 Expr product_of(const std::vector<Factor>& factors);
 /// The product with one more factor, or without it where that divides.
 Expr multiply(const Expr& product, const Factor& factor);
+
+/// Multiplies factors into others that have all their indices, each into the one that costs least,
+/// as long as one may be, which a cost below 0 denies; returns whether any was.
+using JoinCost = std::function<double(const Factor& factor, const Factor& into)>;
+bool join_factors(std::vector<Factor>& factors, const JoinCost& cost);
 
 /// Whether it sums floats that are no narrower than what they are summed in, at all points of its
 /// domain and from zero or from its tensor's earlier values, into plain elements.

@@ -65,23 +65,10 @@ class NestSums : public ProgramPass {
     const double few =
         (1 - machine::kNestedShare) * points_of(domain) / machine::kElementOperations;
     auto is_summed = [&](const std::string& index) { return find_index(domain, index)->reduction; };
-    for (size_t f = 0; f < factors.size();) {
-      const Factor& factor = factors[f];
-      auto into = factors.end();
-      if (std::any_of(factor.indices.begin(), factor.indices.end(), is_summed))
-        into = std::find_if(factors.begin(), factors.end(), [&](const Factor& other) {
-          return &other != &factor && !other.divides && points_of(domain, other.indices) <= few &&
-                 std::includes(other.indices.begin(), other.indices.end(), factor.indices.begin(),
-                               factor.indices.end());
-        });
-      if (into == factors.end()) {
-        ++f;
-        continue;
-      }
-      into->value = multiply(into->value, factor);
-      factors.erase(factors.begin() + static_cast<long>(f));
-      f = 0;
-    }
+    join_factors(factors, [&](const Factor& factor, const Factor& into) {
+      const bool summed = std::any_of(factor.indices.begin(), factor.indices.end(), is_summed);
+      return summed && points_of(domain, into.indices) <= few ? 0.0 : -1.0;
+    });
     return factors;
   }
 

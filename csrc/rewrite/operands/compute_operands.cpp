@@ -224,30 +224,11 @@ class ComputeOperands : public ProgramPass {
   void bring_factors_together(Statement& statement) const {
     if (!is_plain_sum(statement, program_)) return;
     std::vector<Factor> factors = factors_of(statement);
-    bool changed = false;
-    for (size_t f = 0; factors.size() > 2 && f < factors.size();) {
-      auto best = factors.end();
-      for (auto other = factors.begin(); other != factors.end(); ++other) {
-        const Factor& factor = factors[f];
-        if (&*other == &factor || other->divides ||
-            !std::includes(other->indices.begin(), other->indices.end(), factor.indices.begin(),
-                           factor.indices.end()) ||
-            !find(statement, multiply(other->value, factor)))
-          continue;
-        if (best == factors.end() || points_of(statement.domain, other->indices) <
-                                         points_of(statement.domain, best->indices))
-          best = other;
-      }
-      if (best == factors.end()) {
-        ++f;
-        continue;
-      }
-      best->value = multiply(best->value, factors[f]);
-      factors.erase(factors.begin() + static_cast<long>(f));
-      changed = true;
-      f = 0;
-    }
-    if (changed) statement.value = product_of(factors);
+    const auto cost = [&](const Factor& factor, const Factor& into) {
+      const bool writes = factors.size() > 2 && find(statement, multiply(into.value, factor));
+      return writes ? points_of(statement.domain, into.indices) : -1.0;
+    };
+    if (join_factors(factors, cost)) statement.value = product_of(factors);
   }
 };
 
