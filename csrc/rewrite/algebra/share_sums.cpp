@@ -1,9 +1,9 @@
 #include "rewrite/algebra/share_sums.h"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "ir/expressions/reads.h"
@@ -93,17 +93,12 @@ std::optional<Common> find_common(const Statement& first, const Statement& secon
     (inside ? common.first.inside : common.first.outside).push_back(a);
     (inside ? common.second.inside : common.second.outside).push_back(b);
   }
+  // Only indices of the common part are summed with it.
   for (InnerSum* sum : {&common.first, &common.second}) {
-    std::set<std::string> met;
+    const std::set<std::string> both_sum = std::exchange(sum->summed, {});
     for (const Factor& factor : sum->inside)
-      met.insert(factor.indices.begin(), factor.indices.end());
-    // Only indices of the common part are summed with it.
-    std::set<std::string> summed;
-    std::set_intersection(sum->summed.begin(), sum->summed.end(), met.begin(), met.end(),
-                          std::inserter(summed, summed.end()));
-    std::set_difference(met.begin(), met.end(), summed.begin(), summed.end(),
-                        std::inserter(sum->kept, sum->kept.end()));
-    sum->summed = summed;
+      for (const std::string& index : factor.indices)
+        (both_sum.count(index) ? sum->summed : sum->kept).insert(index);
   }
   if (common.first.summed.empty()) return std::nullopt;
   return common;
