@@ -24,42 +24,42 @@ struct Shape {
   double cycles = 0;     ///< of all points
 };
 
-size_t first_scattered(const Statement& statement) {
-  size_t dimension = 0;
-  while (!statement.scattered[dimension]) ++dimension;
-  return dimension;
-}
-
-/// The first and the last place along a dimension; all of it where they are not known.
+/// The first and the last place along the first scattered dimension; all of it where they are not
+/// known.
 struct Places {
+  size_t dimension = 0;
   int64_t first = 0, last = 0;
   bool linear = true;  ///< indices say which: nobody has to look at others' points
 };
 
-Places places_of(const Statement& statement, size_t dimension, int64_t size) {
+Places places_of(const Statement& statement, const Program& program) {
+  size_t dimension = 0;
+  while (!statement.scattered[dimension]) ++dimension;
+  const Expr& size = program.tensor(statement.tensor).sizes[dimension];
+  const Places all = {dimension, 0, *as_const_int(size) - 1, false};
   const Expr& subscript = statement.subscripts[dimension];
   std::map<std::string, Expr> start;
   int64_t below = 0, above = 0;
   for (const Iterator& it : statement.domain) {
     start[it.name] = it.min;
     const std::optional<int64_t> step = step_along(subscript, it.name);
-    if (!step) return {0, size - 1, false};
+    if (!step) return all;
     (*step < 0 ? below : above) += *step * (extent_of(it) - 1);
   }
   const auto first = as_const_int(simplify(substitute(start, subscript)));
-  if (!first) return {0, size - 1, false};
-  return {*first + below, *first + above, true};
+  if (!first) return all;
+  return {dimension, *first + below, *first + above, true};
 }
 
 /// The points whose place lies in the range of an owner, for each of them.
-Statement owned(const Statement& statement, size_t dimension, const Places& places, int owners) {
+Statement owned(const Statement& statement, const Places& places, int owners) {
   Statement result = statement;
   const Iterator owner =
       make_index(statement, "owner", owners,
-                 concat("ranges of dimension ", dimension, " of ", statement.tensor));
+                 concat("ranges of dimension ", places.dimension, " of ", statement.tensor));
   result.domain.insert(result.domain.begin(), owner);
   const auto length = static_cast<int>(divide_up(places.last + 1 - places.first, owners));
-  Expr place = statement.subscripts[dimension];
+  Expr place = statement.subscripts[places.dimension];
   if (places.first != 0) place = simplify(place - static_cast<int>(places.first));
   const Expr mine = place / length == make_variable(owner.name);
   result.guard = statement.guard.defined() ? statement.guard && mine : mine;
@@ -75,9 +75,7 @@ class Sharing : public ProgramPass {
     if (shape.cycles == 0 || shape.elements == 0) return {statement};
     const double threads = machine_.threads;
     double alone = shape.cycles / std::min<double>(threads, static_cast<double>(shape.tasks));
-    const size_t dimension = first_scattered(statement);
-    const int64_t size = *as_const_int(program_.tensor(statement.tensor).sizes[dimension]);
-    const Places places = places_of(statement, dimension, size);
+    const Places places = places_of(statement, program_);
     double guesses = 2 * machine_.wrong_guess_cycles / threads * (1 - 1 / threads);
     // The loops over an owner's own points have bounds that vary, which is nothing around a vector.
     const bool looks = !places.linear || shape.row == 1;
@@ -92,7 +90,7 @@ class Sharing : public ProgramPass {
         shape.looks < machine::kLooksPerOwner * machine_.threads)
       owners = std::numeric_limits<double>::infinity();
     if (alone < machine::kScatterGain * std::min(owners, copied)) return {statement};
-    if (owners <= copied) return {owned(statement, dimension, places, machine_.threads)};
+    if (owners <= copied) return {owned(statement, places, machine_.threads)};
     return copy(statement, copies);
   }
 
@@ -209,12 +207,10 @@ void give_owners(Program& program) {
     if (!is_scatter(statement)) continue;
     int64_t plain = 1, points = 1;
     for (const Iterator& it : statement.domain) (it.reduction ? points : plain) *= extent_of(it);
-    const size_t dimension = first_scattered(statement);
-    const int64_t size = *as_const_int(program.tensor(statement.tensor).sizes[dimension]);
-    const Places places = places_of(statement, dimension, size);
+    const Places places = places_of(statement, program);
     const int64_t owners = std::min(
         {places.last + 1 - places.first, points, divide_up(tasks, std::max<int64_t>(1, plain))});
-    if (owners > 1) statement = owned(statement, dimension, places, static_cast<int>(owners));
+    if (owners > 1) statement = owned(statement, places, static_cast<int>(owners));
   }
 }
 
