@@ -48,7 +48,7 @@ class Splitter : public ProgramPass {
     const Iterator& whole = statement.domain[cut.iterator];
     const Expr place =
         make_variable(whole.name) * static_cast<int>(cut.parts) + make_variable(made.index);
-    restrict_range(parts, statement, whole.name, whole.min + place, cut.length);
+    restrict_range(parts, whole.name, whole.min + place, cut.length);
     if (cut.rest > 0) {
       const Expr inside = place < whole.extent;
       parts.guard = parts.guard.defined() ? inside && parts.guard : inside;
@@ -147,7 +147,7 @@ class Splitter : public ProgramPass {
     return cut.parts > 1 ? cut : Cut();
   }
 
-  /// The two statements that a cut makes: what `parts` adds up is not written yet.
+  /// The two statements that a cut makes: `parts` has all values of the index still.
   struct Split {
     Statement parts, combine;
     std::string index;  ///< of the parts
@@ -170,6 +170,7 @@ class Splitter : public ProgramPass {
     combine.domain.push_back(part);
     combine.value = write_temporary(parts, statement.tensor + ".parts",
                                     program_.tensor(statement.tensor).type, parts.domain);
+    for (const Iterator& it : reduced_indices(statement)) parts.domain.push_back(it);
     parts.initializes = true;
     combine.guard = Expr();
     combine.meaning.clear();
@@ -181,7 +182,7 @@ class Splitter : public ProgramPass {
     Split made = make_parts(statement, cut);
     Statement &parts = made.parts, &combine = made.combine;
     Expr start = whole.min + make_variable(made.index) * static_cast<int>(cut.length);
-    restrict_range(parts, statement, whole.name, start + make_variable(whole.name), cut.length);
+    restrict_range(parts, whole.name, start + make_variable(whole.name), cut.length);
 
     if (std::any_of(combined_.begin(), combined_.end(),
                     [&](const std::string& tensor) { return reads(statement, tensor); })) {
@@ -195,28 +196,22 @@ class Splitter : public ProgramPass {
     if (cut.rest == 0) return;
     Statement rest = statement;
     rest.initializes = false;
-    rest.domain = combine.domain;
-    rest.domain.pop_back();
-    restrict_range(rest, statement, whole.name,
+    rest.domain.assign(parts.domain.begin() + 1, parts.domain.end());
+    restrict_range(rest, whole.name,
                    whole.min + static_cast<int>(cut.parts * cut.length) + make_variable(whole.name),
                    cut.rest);
     result_.push_back(rest);
   }
 
-  /// Gives `target` the reductions of `source`, of which `name` runs from 0 to `length` and stands
-  /// for `value`.
-  static void restrict_range(Statement& target, const Statement& source, const std::string& name,
-                             const Expr& value, int64_t length) {
-    for (Iterator it : source.domain) {
-      if (!it.reduction) continue;
+  /// Lets an index run from 0 to `length` and stand for `value`.
+  static void restrict_range(Statement& statement, const std::string& name, const Expr& value,
+                             int64_t length) {
+    for (Iterator& it : statement.domain)
       if (it.name == name) {
         it.min = 0;
         it.extent = static_cast<int>(length);
       }
-      target.domain.push_back(it);
-    }
-    target.value = substitute(name, value, source.value);
-    if (source.guard.defined()) target.guard = substitute(name, value, source.guard);
+    for_each_expression(statement, [&](Expr& e) { e = substitute(name, value, e); });
   }
 
   const GpuMachine gpu_;
