@@ -37,16 +37,13 @@ class Lowering {
   std::vector<Statement> lower(Statement update) {
     if (update.initializes && reads(update, update.tensor))
       throw LanguageError(
-          update.where,
-          concat(
-              "this statement starts ", update.tensor,
-              " afresh and reads it, so its right-hand side cannot be read before its left-hand "
-              "side is written. Write to a tensor of another name and use that one afterwards."));
+          update.where, "this statement starts ", update.tensor,
+          " afresh and reads it, so its right-hand side cannot be read before its left-hand "
+          "side is written. Write to a tensor of another name and use that one afterwards.");
     std::vector<Statement> made = reduce_first(update);
     const Tensor target = program_.tensor(update.tensor);
     const Type type = working_type(target.type, update.reduction, atomic_);
-    const Statement everything = cover(update);
-    Statement first = everything, last = everything;
+    Statement first = cover(update), last = first;
     const Expr start = identity(update.reduction, target.type);
     const bool initializes = update.initializes;
     update.initializes = false;
@@ -108,32 +105,27 @@ class Lowering {
   std::vector<Statement> reduce_first(Statement& update) {
     Statement terms = update;
     terms.scattered.clear();
-    terms.domain.clear();
     std::vector<Iterator> inner, outer;
-    auto says_place = [&](const Iterator& it) {
-      return std::any_of(update.subscripts.begin(), update.subscripts.end(),
-                         [&](const Expr& e) { return expr_uses_var(e, it.name); });
+    auto place_of = [&](const Iterator& it) {
+      size_t d = 0;
+      while (d < update.subscripts.size() && !expr_uses_var(update.subscripts[d], it.name)) ++d;
+      return d;
     };
-    for (const Iterator& it : update.domain) (says_place(it) ? outer : inner).push_back(it);
+    for (const Iterator& it : update.domain)
+      (place_of(it) < update.subscripts.size() ? outer : inner).push_back(it);
     bool many = std::any_of(inner.begin(), inner.end(),
                             [](const Iterator& it) { return !is_const_one(it.extent); });
     const std::vector<Expr>& sizes = program_.tensor(update.tensor).sizes;
     // The guard of a scatter into a tensor without elements says that it writes nothing.
     const bool empty = std::any_of(sizes.begin(), sizes.end(), is_const_zero);
     if (!many || empty || reads(update, update.tensor)) return {};
+    update.domain = outer;
     // The temporary lies as the result does.
-    auto place_of = [&](const Iterator& it) {
-      size_t d = 0;
-      while (d < update.subscripts.size() && !expr_uses_var(update.subscripts[d], it.name)) ++d;
-      return d;
-    };
     std::stable_sort(outer.begin(), outer.end(), [&](const Iterator& a, const Iterator& b) {
       return place_of(a) < place_of(b);
     });
-    for (const Iterator& it : outer) {
-      terms.domain.push_back(it);
-      terms.domain.back().reduction = false;
-    }
+    terms.domain = outer;
+    for (Iterator& it : terms.domain) it.reduction = false;
     terms.domain.insert(terms.domain.end(), inner.begin(), inner.end());
     Type narrow = program_.tensor(update.tensor).type;
     Type type = working_type(narrow, update.reduction, false);
@@ -141,9 +133,6 @@ class Lowering {
     terms.initializes = true;
     update.value =
         convert(write_temporary(program_, terms, update.tensor + ".terms", type, outer), narrow);
-    update.domain.erase(std::remove_if(update.domain.begin(), update.domain.end(),
-                                       [&](const Iterator& it) { return !says_place(it); }),
-                        update.domain.end());
     update.guard = Expr();
     return {terms};
   }
