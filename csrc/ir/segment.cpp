@@ -49,16 +49,11 @@ Program segment(const Program& program, size_t first, size_t last) {
   std::set<std::string> read, written, written_before, touched_elsewhere;
   for (size_t s = 0; s < program.statements.size(); ++s) {
     const Statement& statement = program.statements[s];
-    std::set<std::string> names;
-    for (const Call* call : reads_of(statement)) names.insert(read_name(call));
-    if (s >= first && s <= last) {
-      read.insert(names.begin(), names.end());
-      written.insert(statement.tensor);
-    } else {
-      touched_elsewhere.insert(names.begin(), names.end());
-      touched_elsewhere.insert(statement.tensor);
-      if (s < first) written_before.insert(statement.tensor);
-    }
+    const bool mine = s >= first && s <= last;
+    for (const Call* call : reads_of(statement))
+      (mine ? read : touched_elsewhere).insert(read_name(call));
+    (mine ? written : touched_elsewhere).insert(statement.tensor);
+    if (s < first) written_before.insert(statement.tensor);
   }
 
   Program result;

@@ -6,8 +6,6 @@
 namespace tc::ir {
 namespace {
 
-using namespace Halide::Internal;
-
 class Evaluation {
  public:
   explicit Evaluation(const std::map<std::string, int64_t>& values) : values_(values) {}
