@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
-#include "base/notes.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/scan.h"
@@ -52,9 +50,7 @@ bool same_element(const MemoryAccess& a, const MemoryAccess& b) {
 }
 
 std::string access_text(const MemoryAccess& access) {
-  std::vector<std::string> subscripts;
-  for (const Expr& subscript : access.subscripts) subscripts.push_back(plain_text(subscript));
-  return concat(access.tensor, "(", join(subscripts), ")");
+  return access.tensor + list_text(access.subscripts);
 }
 
 bool is_gather(const MemoryAccess& access, const Program& program) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/notes.h"
 #include "base/passes.h"
 #include "base/text_stream.h"
 #include "ir/dtypes.h"
@@ -89,19 +90,10 @@ class PlainCalls : public IRMutator {
     bool builtin = name.empty();
     if (builtin) name = math_name(op);
     if (name.empty()) return IRMutator::visit(op);
-    std::string arguments;
-    for (const Expr& argument : op->args)
-      arguments += (arguments.empty() ? "" : ", ") + plain_text(argument);
-    if (builtin || !op->args.empty()) name += "(" + arguments + ")";
+    if (builtin || !op->args.empty()) name += list_text(op->args);
     return Variable::make(op->type, name);
   }
 };
-
-void print_list(std::ostream& out, const std::vector<Expr>& list) {
-  out << "(";
-  for (size_t i = 0; i < list.size(); ++i) out << (i ? ", " : "") << plain_text(list[i]);
-  out << ")";
-}
 
 }  // namespace
 
@@ -457,14 +449,17 @@ std::string plain_text(const Expr& e) {
   return wrapped ? text.substr(1, text.size() - 2) : text;
 }
 
+std::string list_text(const std::vector<Expr>& list) {
+  std::vector<std::string> texts;
+  for (const Expr& e : list) texts.push_back(plain_text(e));
+  return "(" + join(texts) + ")";
+}
+
 std::string assignment_text(const Statement& statement) {
-  TextStream out;
-  out << statement.tensor;
-  print_list(out, statement.subscripts);
-  out << " " << spelling(statement.reduction) << (statement.initializes ? "!" : "") << " "
-      << plain_text(statement.value);
-  if (statement.guard.defined()) out << " if " << plain_text(statement.guard);
-  return out.str();
+  return concat(statement.tensor, list_text(statement.subscripts), " ",
+                spelling(statement.reduction), statement.initializes ? "! " : " ",
+                plain_text(statement.value),
+                statement.guard.defined() ? " if " + plain_text(statement.guard) : "");
 }
 
 std::string to_string(const Program& program) {
@@ -478,19 +473,14 @@ std::string to_string(const Program& program) {
       out << dtype_name(scalar.type) << (scalar.specialized ? " specialized " : " ") << scalar.name;
     } else {
       const Tensor& tensor = program.tensors.at(parameter.name);
-      out << dtype_name(tensor.type);
-      print_list(out, tensor.sizes);
-      out << " " << tensor.name;
+      out << dtype_name(tensor.type) << list_text(tensor.sizes) << " " << tensor.name;
     }
   }
-  out << ") -> (";
-  for (size_t i = 0; i < program.outputs.size(); ++i) out << (i ? ", " : "") << program.outputs[i];
-  out << ")\n";
+  out << ") -> (" << join(program.outputs) << ")\n";
   for (const auto& [name, tensor] : program.tensors) {
     if (tensor.role == TensorRole::Input) continue;
-    out << "  " << role_name(tensor.role) << " " << dtype_name(tensor.type);
-    print_list(out, tensor.sizes);
-    out << " " << name << "\n";
+    out << "  " << role_name(tensor.role) << " " << dtype_name(tensor.type)
+        << list_text(tensor.sizes) << " " << name << "\n";
   }
   for (const Statement& statement : program.statements) {
     out << "  " << statement.name << ": " << assignment_text(statement) << " for {";

@@ -222,6 +222,8 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
 
 /// An expression as a user would write it.
 std::string plain_text(const Expr& e);
+/// Of several, in parentheses: "(i, j + 1)".
+std::string list_text(const std::vector<Expr>& list);
 /// What is written and the value, without the domain: "C(m, n) +=! A(m, k)*B(k, n)".
 std::string assignment_text(const Statement& statement);
 /// Text for humans and tests: parameters, then one line a statement with its domain.
