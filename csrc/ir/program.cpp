@@ -304,6 +304,11 @@ const Iterator* find_index(const std::vector<Iterator>& domain, const std::strin
   return nullptr;
 }
 
+bool is_variable(const Expr& e, const std::string& name) {
+  const auto* variable = e.as<Variable>();
+  return variable && variable->name == name;
+}
+
 std::string unused_index(const Statement& statement, std::string name) {
   while (find_index(statement.domain, name)) name += "_";
   return name;
@@ -416,10 +421,8 @@ bool is_definition(const Statement& statement) {
   if (statement.reduction != Reduction::None || is_scan(statement) || statement.guard.defined() ||
       statement.domain.size() != statement.subscripts.size())
     return false;
-  for (size_t d = 0; d < statement.subscripts.size(); ++d) {
-    const auto* variable = statement.subscripts[d].as<Variable>();
-    if (!variable || variable->name != statement.domain[d].name) return false;
-  }
+  for (size_t d = 0; d < statement.subscripts.size(); ++d)
+    if (!is_variable(statement.subscripts[d], statement.domain[d].name)) return false;
   return true;
 }
 

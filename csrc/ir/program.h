@@ -147,6 +147,8 @@ Expr write_temporary(Program& program, Statement& statement, const std::string& 
                      const std::vector<Iterator>& over);
 /// The index of that name; null where the domain has none.
 const Iterator* find_index(const std::vector<Iterator>& domain, const std::string& name);
+/// Whether an expression is the variable of that name.
+bool is_variable(const Expr& e, const std::string& name);
 /// That name for another index of the statement, with underscores behind it where it is taken.
 std::string unused_index(const Statement& statement, std::string name);
 /// Another index of the statement, from 0 on and of no reduction.

@@ -234,8 +234,7 @@ class Find {
   /// index, nor the result's that the scan walks along.
   static bool is_read_at(const Statement& statement, const Prefix& prefix, const Call& read,
                          size_t dimension, const std::string& index) {
-    const auto* variable = read.args[dimension].as<Variable>();
-    if (!variable || variable->name != index) return false;
+    if (!is_variable(read.args[dimension], index)) return false;
     const std::string& result = statement.domain[prefix.result].name;
     for (size_t d = 0; d < read.args.size(); ++d)
       if (d != dimension &&
@@ -256,10 +255,8 @@ class Find {
 
   /// The dimension of the tensor written whose subscript is the index alone.
   static std::optional<size_t> dimension_of(const Statement& statement, const std::string& index) {
-    for (size_t d = 0; d < statement.subscripts.size(); ++d) {
-      const auto* variable = statement.subscripts[d].as<Variable>();
-      if (variable && variable->name == index) return d;
-    }
+    for (size_t d = 0; d < statement.subscripts.size(); ++d)
+      if (is_variable(statement.subscripts[d], index)) return d;
     return std::nullopt;
   }
 

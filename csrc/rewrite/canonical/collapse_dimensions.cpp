@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "ir/accesses.h"
 #include "ir/expressions/simplify.h"
 #include "ir/visit.h"
 
@@ -15,16 +16,10 @@ using IteratorPair = std::pair<size_t, size_t>;  // statement, position of i in 
 /// Dimensions d and d + 1 of one tensor.
 using DimensionPair = std::pair<std::string, size_t>;
 
-/// Where a statement touches a tensor.
-struct Access {
-  std::string tensor;
-  std::vector<Expr> subscripts;
-};
-
 /// Accesses of a statement, what is written first, and the variables it uses outside of direct
 /// subscripts.
 struct Uses {
-  std::vector<Access> accesses;
+  std::vector<MemoryAccess> accesses;
   std::set<std::string> free;
 
   explicit Uses(const Statement& statement) {
@@ -109,16 +104,17 @@ class Collapser {
     if (statement.counts) return require_pairs(uses.accesses.front(), i, j);
     if (uses.free.count(i.name) || uses.free.count(j.name)) return false;
     return std::all_of(uses.accesses.begin(), uses.accesses.end(),
-                       [&](const Access& access) { return require_pairs(access, i, j); });
+                       [&](const MemoryAccess& access) { return require_pairs(access, i, j); });
   }
 
   /// Whether an access has the two iterators side by side only, in dimensions that can be merged.
-  bool require_pairs(const Access& access, const Iterator& i, const Iterator& j) {
+  bool require_pairs(const MemoryAccess& access, const Iterator& i, const Iterator& j) {
     for (size_t d = 0; d < access.subscripts.size(); ++d) {
-      bool is_i = is(access.subscripts[d], i.name), is_j = is(access.subscripts[d], j.name);
-      if (is_j && (d == 0 || !is(access.subscripts[d - 1], i.name))) return false;
+      bool is_i = is_variable(access.subscripts[d], i.name),
+           is_j = is_variable(access.subscripts[d], j.name);
+      if (is_j && (d == 0 || !is_variable(access.subscripts[d - 1], i.name))) return false;
       if (!is_i) continue;
-      if (d + 1 >= access.subscripts.size() || !is(access.subscripts[d + 1], j.name) ||
+      if (d + 1 >= access.subscripts.size() || !is_variable(access.subscripts[d + 1], j.name) ||
           !require_dimensions({access.tensor, d}))
         return false;
     }
@@ -134,18 +130,15 @@ class Collapser {
     if (dimensions_.count({tensor, d + 1}) || (d > 0 && dimensions_.count({tensor, d - 1})))
       return false;
     for (size_t s = 0; s < uses_.size(); ++s) {
-      for (const Access& access : uses_[s].accesses) {
+      for (const MemoryAccess& access : uses_[s].accesses) {
         if (access.tensor != tensor) continue;
-        const Statement& statement = program_.statements[s];
-        const auto* first = access.subscripts[d].as<Variable>();
-        const auto* second = access.subscripts[d + 1].as<Variable>();
-        if (!first || !second) return false;
+        const std::vector<Iterator>& domain = program_.statements[s].domain;
         size_t i = 0;
-        while (i < statement.domain.size() && statement.domain[i].name != first->name) ++i;
-        if (i + 1 >= statement.domain.size() || statement.domain[i + 1].name != second->name)
+        while (i < domain.size() && !is_variable(access.subscripts[d], domain[i].name)) ++i;
+        if (i + 1 >= domain.size() || !is_variable(access.subscripts[d + 1], domain[i + 1].name))
           return false;
         // A shorter inner loop would leave gaps in the merged one.
-        if (*as_const_int(statement.domain[i + 1].extent) != layout.sizes[d + 1]) return false;
+        if (*as_const_int(domain[i + 1].extent) != layout.sizes[d + 1]) return false;
         if (!require({s, i})) return false;
       }
     }
@@ -221,11 +214,6 @@ class Collapser {
         arguments.push_back(self.mutate(argument));
       return Call::make(op->type, op->name, arguments, op->call_type);
     });
-  }
-
-  static bool is(const Expr& e, const std::string& name) {
-    const auto* variable = e.as<Variable>();
-    return variable && variable->name == name;
   }
 
   Program& program_;
