@@ -6,7 +6,6 @@
 
 #include "base/numbers.h"
 #include "ir/expressions/reads.h"
-#include "ir/scan.h"
 #include "machine/gpu.h"
 #include "machine/limits.h"
 #include "rewrite/program_pass.h"
@@ -78,8 +77,7 @@ class Splitter : public ProgramPass {
     Type type = program_.tensor(statement.tensor).type;
     // Narrow floats that were not widened would be rounded once more for every part.
     return statement.reduction != Reduction::None && !is_scatter(statement) &&
-           !is_scan(statement) && !(type.is_float() && type.bits() < 32) &&
-           !reads(statement, statement.tensor);
+           !(type.is_float() && type.bits() < 32) && !reads(statement, statement.tensor);
   }
 
   /// Whether the terms walk through consecutive elements along the results: what all terms of a

@@ -5,7 +5,6 @@
 
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
-#include "ir/scan.h"
 #include "machine/limits.h"
 #include "rewrite/algebra/inner_sums.h"
 #include "rewrite/domains/inside.h"
@@ -17,9 +16,8 @@ namespace {
 std::optional<Choice> find_common_condition(const Statement& statement, const Program& program,
                                             const CpuMachine& machine) {
   const std::optional<Choice> choice = find_choice(statement.value);
-  if (!choice || !has_data(choice->condition) || is_position(statement.reduction) ||
-      statement.reduction == Reduction::None || statement.guard.defined() || is_scan(statement) ||
-      is_scatter(statement) || reads(statement, statement.tensor) ||
+  if (!choice || !has_data(choice->condition) || statement.reduction == Reduction::None ||
+      statement.guard.defined() || is_scatter(statement) || reads(statement, statement.tensor) ||
       !equal(choice->no, identity(statement.reduction, statement.value.type())))
     return std::nullopt;
   int64_t terms = 1;

@@ -48,9 +48,7 @@ bool shrink(Iterator& it, const Expr& condition) {
 
 void shrink_ranges(Program& program) {
   for (Statement& statement : program.statements) {
-    if (statement.reduction == Reduction::None || is_position(statement.reduction) ||
-        is_scatter(statement))
-      continue;
+    if (statement.reduction == Reduction::None || is_scatter(statement)) continue;
     const std::optional<Choice> choice = find_choice(statement.value);
     if (!choice || !equal(choice->no, identity(statement.reduction, statement.value.type())))
       continue;

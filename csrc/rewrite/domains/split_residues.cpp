@@ -59,8 +59,7 @@ class Splitter {
   /// One for each index of the results that some condition ties to one of the reduction.
   std::vector<Residues> find(const Statement& statement) const {
     const std::optional<Choice> choice = find_choice(statement.value);
-    if (!statement.initializes || is_scatter(statement) || is_position(statement.reduction) ||
-        statement.guard.defined() || !choice ||
+    if (!statement.initializes || is_scatter(statement) || statement.guard.defined() || !choice ||
         !equal(choice->no, identity(statement.reduction, statement.value.type())))
       return {};
     std::vector<Expr> conditions;

@@ -47,8 +47,7 @@ class OffsetTables : public ProgramPass {
 
   void run() {
     put_in_front(program_, [&](Statement& statement) {
-      const bool reduces = statement.reduction != Reduction::None && !is_scatter(statement) &&
-                           !is_position(statement.reduction);
+      const bool reduces = statement.reduction != Reduction::None && !is_scatter(statement);
       return reduces &&
                      count_points(kept_indices(statement)) >= machine_.least(machine::kTableResults)
                  ? rewrite(statement)
