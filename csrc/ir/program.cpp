@@ -375,14 +375,13 @@ Program specialize(const Program& program, const std::map<std::string, int64_t>&
     for (Iterator& iterator : statement.domain) {
       iterator.min = fixed(iterator.min);
       iterator.extent = fixed(iterator.extent);
-      if (overflows(iterator.min) || overflows(iterator.extent))
-        too_large("the range of index " + iterator.name);
-      if (auto first = as_const_int(iterator.min), count = as_const_int(iterator.extent);
-          first && count && *first + *count - 1 > std::numeric_limits<int32_t>::max())
+      const auto first = as_const_int(iterator.min), count = as_const_int(iterator.extent);
+      if (overflows(iterator.min) || overflows(iterator.extent) ||
+          (first && count && *first + *count - 1 > std::numeric_limits<int32_t>::max()))
         too_large("the range of index " + iterator.name);
       TC_INTERNAL_CHECK(is_const(iterator.min) && is_const(iterator.extent), "the range of ",
                         iterator.name, " in ", statement.name, " stays symbolic");
-      if (*as_const_int(iterator.extent) > 1) {
+      if (*count > 1) {
         bounds.push(iterator.name,
                     Interval(iterator.min, simplify(iterator.min + iterator.extent - 1)));
       }

@@ -114,12 +114,9 @@ class Find {
  private:
   std::optional<Prefix> find(const Statement& statement) const {
     const Type type = program_.tensor(statement.tensor).type;
-    const bool combines =
-        statement.reduction == Reduction::Sum || statement.reduction == Reduction::Product ||
-        statement.reduction == Reduction::Min || statement.reduction == Reduction::Max;
     std::optional<Choice> choice = find_choice(statement.value);
-    if (!combines || !choice || type.is_bool() || statement.guard.defined() ||
-        is_scatter(statement) || reads(statement, statement.tensor))
+    if (statement.reduction == Reduction::None || !choice || type.is_bool() ||
+        statement.guard.defined() || is_scatter(statement) || reads(statement, statement.tensor))
       return std::nullopt;
     std::vector<Expr> terms;
     // The simplifier joins a choice inside of another one with it: !(k <= d) || c ? 0 : 1.

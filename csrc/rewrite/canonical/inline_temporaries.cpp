@@ -64,12 +64,10 @@ bool try_inline(Program& program, const std::string& name) {
   const bool once =
       uses.size() == 1 && visits_once(program.statements[uses[0].statement], uses[0].read);
   if (!once && !find_copied(source)) return false;
-  std::set<std::string> needed;
-  for (const Call* read : reads_of(source)) needed.insert(read_name(read));
   // The use may itself overwrite what the value reads, as long as it does so element by element;
   // leaving those alone keeps the in-place rule of the source simple.
   for (size_t s = definition + 1; s <= uses.back().statement; ++s)
-    if (needed.count(program.statements[s].tensor)) return false;
+    if (reads(source, program.statements[s].tensor)) return false;
 
   for (size_t s = definition + 1; s <= uses.back().statement; ++s)
     for_each_expression(program.statements[s], [&](Expr& e) { e = put_in_place(source, e); });
