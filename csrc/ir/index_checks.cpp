@@ -233,10 +233,21 @@ std::optional<ElementRange> find_range(const Program& program, const IndexCheck&
   return range;
 }
 
-/// A result without dimensions.
-void add_result(Program& program, const std::string& name, Type type) {
-  program.tensors[name] = Tensor{name, type, TensorRole::Output, {}, {}};
+/// Adds a result without dimensions and the statement that writes it: the value, or what it is
+/// reduced to over the domain of the check. Returns the read of it.
+Expr add_result(Program& program, const std::string& name, const Expr& value,
+                const IndexCheck& check, Reduction reduction = Reduction::None) {
+  Statement statement;
+  statement.tensor = name;
+  statement.value = value;
+  statement.where = check.where;
+  statement.reduction = reduction;
+  statement.initializes = reduction != Reduction::None;
+  if (statement.initializes) statement.domain = check.domain;
+  for (Iterator& it : statement.domain) it.reduction = true;
+  program.statements.push_back(std::move(statement));
   program.outputs.push_back(name);
+  return read(program.tensors[name] = Tensor{name, value.type(), TensorRole::Output, {}, {}}, {});
 }
 
 /// The program without statements and results; what results hold at first can be read.
@@ -281,13 +292,6 @@ Expr position_in(const std::vector<Iterator>& domain) {
   return simplify(position);
 }
 
-std::vector<Iterator> reduced_over(std::vector<Iterator> domain) {
-  for (Iterator& it : domain) it.reduction = true;
-  return domain;
-}
-
-std::string check_name(size_t check) { return concat("check.", check); }
-
 /// The two statements that find a check's first failure.
 void add_search(Program& program, const Program& given, const IndexCheck& check, size_t number) {
   const Type wide = Halide::Int(64);
@@ -296,17 +300,9 @@ void add_search(Program& program, const Program& given, const IndexCheck& check,
   const Expr index = make_safe(given, access.statement, whole_index(subscript_of(given, access)));
   const Expr bad = under(safe_conditions(given, access),
                          !is_inside(index, Expr(static_cast<int32_t>(check.size))));
-  Statement where;
-  where.tensor = check_name(number) + ".at";
-  where.reduction = Reduction::Min;
-  where.initializes = true;
-  where.domain = reduced_over(check.domain);
-  where.value = select(bad, position_in(check.domain), none);
-  where.where = check.where;
-  add_result(program, where.tensor, wide);
-  program.statements.push_back(where);
-
-  Expr at = read(program.tensor(where.tensor), {});
+  const std::string name = concat("check.", number);
+  const Expr at = add_result(program, name + ".at", select(bad, position_in(check.domain), none),
+                             check, Reduction::Min);
   std::map<std::string, Expr> values;
   Expr rest = at;
   for (size_t d = check.domain.size(); d-- > 0;) {
@@ -315,13 +311,10 @@ void add_search(Program& program, const Program& given, const IndexCheck& check,
     values[it.name] = it.min + Halide::cast<int32_t>(rest % extent);
     rest = rest / extent;
   }
-  Statement what;
-  what.tensor = check_name(number) + ".index";
-  what.value =
-      choose_lazily(at < none, Halide::cast(wide, substitute(values, index)), make_zero(wide));
-  what.where = check.where;
-  add_result(program, what.tensor, wide);
-  program.statements.push_back(what);
+  add_result(
+      program, name + ".index",
+      choose_lazily(at < none, Halide::cast(wide, substitute(values, index)), make_zero(wide)),
+      check);
 }
 
 /// Puts checked_index in front of the subscripts of chosen checks of one statement.
@@ -454,16 +447,8 @@ Program detect_bad_indices(const Program& program, const std::vector<IndexCheck>
                            const std::vector<EntryCheck>& entries) {
   Program result = only_inputs(program);
   for (const EntryCheck& entry : entries) {
-    const IndexCheck& check = checks[entry.check];
-    Statement any;
-    any.tensor = concat("bad.", entry.check);
-    any.reduction = Reduction::Max;
-    any.initializes = true;
-    any.domain = reduced_over(check.domain);
-    any.value = select(entry.bad, 1, 0);
-    any.where = check.where;
-    add_result(result, any.tensor, Halide::Int(32));
-    result.statements.push_back(any);
+    add_result(result, concat("bad.", entry.check), select(entry.bad, 1, 0), checks[entry.check],
+               Reduction::Max);
   }
   drop_unused(result);
   number_statements(result);
