@@ -283,15 +283,6 @@ void drop_unused(Program& program) {
       program.parameters.end());
 }
 
-Expr position_in(const std::vector<Iterator>& domain) {
-  const Type wide = Halide::Int(64);
-  Expr position = make_zero(wide);
-  for (const Iterator& it : domain)
-    position = position * Halide::cast(wide, it.extent) +
-               Halide::cast(wide, make_variable(it.name) - it.min);
-  return simplify(position);
-}
-
 /// The two statements that find a check's first failure.
 void add_search(Program& program, const Program& given, const IndexCheck& check, size_t number) {
   const Type wide = Halide::Int(64);
@@ -301,8 +292,9 @@ void add_search(Program& program, const Program& given, const IndexCheck& check,
   const Expr bad = under(safe_conditions(given, access),
                          !is_inside(index, Expr(static_cast<int32_t>(check.size))));
   const std::string name = concat("check.", number);
-  const Expr at = add_result(program, name + ".at", select(bad, position_in(check.domain), none),
-                             check, Reduction::Min);
+  const Expr at =
+      add_result(program, name + ".at", select(bad, position_in(check.domain, wide), none), check,
+                 Reduction::Min);
   std::map<std::string, Expr> values;
   Expr rest = at;
   for (size_t d = check.domain.size(); d-- > 0;) {
@@ -336,8 +328,9 @@ class CheckSubscripts : public IRMutator {
     const Expr size = static_cast<int32_t>(check.size);
     const Expr index = whole_index(subscript);
     inside = is_inside(index, size);
-    return checked_index(index, size, static_cast<int>(number),
-                         positions_ ? position_in(check.domain) : make_zero(Halide::Int(64)));
+    return checked_index(
+        index, size, static_cast<int>(number),
+        positions_ ? position_in(check.domain, Halide::Int(64)) : make_zero(Halide::Int(64)));
   }
 
  private:

@@ -293,6 +293,14 @@ int64_t count_points(const std::vector<Iterator>& domain) {
   return points;
 }
 
+Expr position_in(const std::vector<Iterator>& domain, Type type) {
+  Expr position = make_zero(type);
+  for (const Iterator& it : domain)
+    position = position * Halide::cast(type, it.extent) +
+               Halide::cast(type, simplify(make_variable(it.name) - it.min));
+  return simplify(position);
+}
+
 void assign(Statement& statement) {
   statement.reduction = Reduction::None;
   statement.initializes = false;

@@ -175,6 +175,8 @@ std::vector<Iterator> kept_indices(const Statement& statement);
 std::vector<Iterator> reduced_indices(const Statement& statement);
 /// Of a specialised program.
 int64_t count_points(const std::vector<Iterator>& domain);
+/// Where a point lies in a domain, counted from 0 and row-major.
+Expr position_in(const std::vector<Iterator>& domain, Type type);
 /// Lets a statement store its value as it is.
 void assign(Statement& statement);
 

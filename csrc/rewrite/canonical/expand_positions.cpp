@@ -10,8 +10,6 @@ namespace {
 
 constexpr int64_t kMostPositions = int64_t{1} << 31;
 
-Expr zero_based(const Iterator& it) { return simplify(make_variable(it.name) - it.min); }
-
 /// Whether a value that is computed twice may differ in its last digits: reads cannot, but how a
 /// compiler contracts arithmetic is its own affair.
 bool has_float_arithmetic(const Expr& e) {
@@ -52,11 +50,7 @@ class Expander {
     reduced_ = reduced_indices(statement);
     const int64_t count = count_points(reduced_);
     Type positions = count <= kMostPositions ? Halide::Int(32) : Halide::Int(64);
-    Expr position = make_zero(positions);
-    for (const Iterator& it : reduced_)
-      position =
-          position * Halide::cast(positions, it.extent) + Halide::cast(positions, zero_based(it));
-    position = simplify(position);
+    const Expr position = position_in(reduced_, positions);
     Expr key = make_key(statement.value, largest);
     bool packs = key.type().bits() <= 32 && positions.bits() == 32;
     Expr found = packs ? pack(statement, key, position, largest, count)
