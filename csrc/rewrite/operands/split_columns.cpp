@@ -159,8 +159,7 @@ class SplitColumns : public ProgramPass {
     last.extent = static_cast<int>(split.rest);
     const Expr place = columns.min + columns.extent + make_variable(last.name);
     auto move = [&](Expr& e) { e = simplify_integers(substitute(columns.name, place, e), {}); };
-    for (Expr& subscript : rest.subscripts) move(subscript);
-    move(rest.value);
+    for_each_expression(rest, move);
 
     std::vector<Statement> result;
     for (MemoryAccess read : split.moved) {
