@@ -46,250 +46,238 @@ Expr collect_dividends(const Expr& e) {
       });
 }
 
-class Splitter {
- public:
-  explicit Splitter(Program& program) : program_(program) {}
-
-  std::vector<Statement> split(const Statement& statement) {
-    const std::vector<Residues> all = find(statement);
-    return all.empty() ? std::vector<Statement>{statement} : split(statement, all);
+/// Whether the condition says of one index of the results and one of the reduction, whatever
+/// their ranges are, that they have fitting residues, and nothing else.
+std::optional<Residues> match_residues(const Statement& statement, const Expr& condition) {
+  Residues residues;
+  std::vector<Iterator> results, reductions;
+  for (size_t i = 0; i < statement.domain.size(); ++i) {
+    const Iterator& it = statement.domain[i];
+    if (!expr_uses_var(condition, it.name)) continue;
+    if (!is_const_zero(it.min) || extent_of(it) == 0) return std::nullopt;
+    (it.reduction ? residues.reduction : residues.result) = i;
+    (it.reduction ? reductions : results).push_back(it);
   }
+  if (results.size() != 1 || reductions.size() != 1 || has_data(condition)) return std::nullopt;
+  poly::Context context;
+  const poly::IndexSets sets(context.get(), {results[0], reductions[0]}, false);
+  const std::optional<isl::set> fitting = sets.where(condition);
+  if (!fitting || fitting->is_empty()) return std::nullopt;
+  isl_stride_info* y = isl_set_get_stride_info(fitting->get(), 0);
+  residues.modulus = poly::to_integer(isl::manage(isl_stride_info_get_stride(y)));
+  const isl::aff first = isl::manage(isl_stride_info_get_offset(y));
+  isl_stride_info_free(y);
+  if (residues.modulus < 2 || residues.modulus > machine::kMostResidues) return std::nullopt;
+  const isl::pw_aff steps = sets.value(make_variable(results[0].name))->sub(first);
+  const isl::set stride = steps.mod(static_cast<long>(residues.modulus)).eq_set(sets.constant(0));
+  const int64_t factor =
+      poly::to_integer(isl::manage(isl_aff_get_coefficient_val(first.get(), isl_dim_in, 1)));
+  residues.sign = mod_imp(factor, residues.modulus) == 1 ? 1 : -1;
+  residues.offset = poly::to_integer(isl::manage(isl_aff_get_constant_val(first.get())));
+  if (mod_imp(factor - residues.sign, residues.modulus) != 0 || !stride.is_equal(*fitting))
+    return std::nullopt;
+  context.require_memory();
+  return residues;
+}
 
- private:
-  /// One for each index of the results that some condition ties to one of the reduction.
-  std::vector<Residues> find(const Statement& statement) const {
-    const std::optional<Choice> choice = find_choice(statement.value);
-    if (!statement.initializes || is_scatter(statement) || statement.guard.defined() || !choice ||
-        !equal(choice->no, identity(statement.reduction, statement.value.type())))
-      return {};
-    std::vector<Expr> conditions;
-    list_conditions(choice->condition, conditions);
-    std::vector<Residues> all;
-    std::set<size_t> used;
-    for (const Expr& condition : conditions) {
-      std::optional<Residues> residues = match(statement, condition);
-      if (residues && used.insert(residues->result).second &&
-          used.insert(residues->reduction).second)
-        all.push_back(*residues);
-    }
-    return all;
+/// One for each index of the results that some condition ties to one of the reduction.
+std::vector<Residues> find_residues(const Statement& statement) {
+  const std::optional<Choice> choice = find_choice(statement.value);
+  if (!statement.initializes || is_scatter(statement) || statement.guard.defined() || !choice ||
+      !equal(choice->no, identity(statement.reduction, statement.value.type())))
+    return {};
+  std::vector<Expr> conditions;
+  list_conditions(choice->condition, conditions);
+  std::vector<Residues> all;
+  std::set<size_t> used;
+  for (const Expr& condition : conditions) {
+    std::optional<Residues> residues = match_residues(statement, condition);
+    if (residues && used.insert(residues->result).second && used.insert(residues->reduction).second)
+      all.push_back(*residues);
   }
+  return all;
+}
 
-  /// Whether the condition says of one index of the results and one of the reduction, whatever
-  /// their ranges are, that they have fitting residues, and nothing else.
-  static std::optional<Residues> match(const Statement& statement, const Expr& condition) {
-    Residues residues;
-    std::vector<Iterator> results, reductions;
-    for (size_t i = 0; i < statement.domain.size(); ++i) {
-      const Iterator& it = statement.domain[i];
-      if (!expr_uses_var(condition, it.name)) continue;
-      if (!is_const_zero(it.min) || extent_of(it) == 0) return std::nullopt;
-      (it.reduction ? residues.reduction : residues.result) = i;
-      (it.reduction ? reductions : results).push_back(it);
-    }
-    if (results.size() != 1 || reductions.size() != 1 || has_data(condition)) return std::nullopt;
-    poly::Context context;
-    const poly::IndexSets sets(context.get(), {results[0], reductions[0]}, false);
-    const std::optional<isl::set> fitting = sets.where(condition);
-    if (!fitting || fitting->is_empty()) return std::nullopt;
-    isl_stride_info* y = isl_set_get_stride_info(fitting->get(), 0);
-    residues.modulus = poly::to_integer(isl::manage(isl_stride_info_get_stride(y)));
-    const isl::aff first = isl::manage(isl_stride_info_get_offset(y));
-    isl_stride_info_free(y);
-    if (residues.modulus < 2 || residues.modulus > machine::kMostResidues) return std::nullopt;
-    const isl::pw_aff steps = sets.value(make_variable(results[0].name))->sub(first);
-    const isl::set stride = steps.mod(static_cast<long>(residues.modulus)).eq_set(sets.constant(0));
-    const int64_t factor =
-        poly::to_integer(isl::manage(isl_aff_get_coefficient_val(first.get(), isl_dim_in, 1)));
-    residues.sign = mod_imp(factor, residues.modulus) == 1 ? 1 : -1;
-    residues.offset = poly::to_integer(isl::manage(isl_aff_get_constant_val(first.get())));
-    if (mod_imp(factor - residues.sign, residues.modulus) != 0 || !stride.is_equal(*fitting))
-      return std::nullopt;
-    context.require_memory();
-    return residues;
+/// In the order of the residues of y. Without `join` each has a piece of its own: loops over
+/// residues would be in the way of those over results.
+std::vector<Piece> pieces(const Statement& statement, const Residues& residues, bool join) {
+  const int64_t modulus = residues.modulus;
+  const int64_t results = extent_of(statement.domain[residues.result]);
+  const int64_t terms = extent_of(statement.domain[residues.reduction]);
+  std::vector<Piece> all;
+  for (int64_t y = 0; y < std::min(modulus, results); ++y) {
+    const int64_t k = mod_imp(residues.sign * (y - residues.offset), modulus);
+    Piece one;
+    one.first = y;
+    one.count = 1;
+    one.results = divide_up(results - y, modulus);
+    one.terms = k < terms ? divide_up(terms - k, modulus) : 0;
+    one.slope = residues.sign;
+    one.shift = k - residues.sign * y;
+    if (join && !all.empty() && all.back().results == one.results &&
+        all.back().terms == one.terms && (all.back().shift == one.shift || one.terms == 0))
+      ++all.back().count;
+    else
+      all.push_back(one);
   }
+  return all;
+}
 
-  /// In the order of the residues of y. Without `join` each has a piece of its own: loops over
-  /// residues would be in the way of those over results.
-  static std::vector<Piece> pieces(const Statement& statement, const Residues& residues,
-                                   bool join) {
-    const int64_t modulus = residues.modulus;
-    const int64_t results = extent_of(statement.domain[residues.result]);
-    const int64_t terms = extent_of(statement.domain[residues.reduction]);
-    std::vector<Piece> all;
-    for (int64_t y = 0; y < std::min(modulus, results); ++y) {
-      const int64_t k = mod_imp(residues.sign * (y - residues.offset), modulus);
-      Piece one;
-      one.first = y;
-      one.count = 1;
-      one.results = divide_up(results - y, modulus);
-      one.terms = k < terms ? divide_up(terms - k, modulus) : 0;
-      one.slope = residues.sign;
-      one.shift = k - residues.sign * y;
-      if (join && !all.empty() && all.back().results == one.results &&
-          all.back().terms == one.terms && (all.back().shift == one.shift || one.terms == 0))
-        ++all.back().count;
-      else
-        all.push_back(one);
-    }
-    return all;
+/// Where residues stand: indices in front of it are the same for all of them, so that loops over
+/// these can be shared with what comes before and behind.
+size_t first_result(const std::vector<Residues>& all) {
+  size_t first = all.front().result;
+  for (const Residues& residues : all) first = std::min(first, residues.result);
+  return first;
+}
+
+/// The results of these residues.
+Statement part_of(const Statement& statement, const std::vector<Residues>& all,
+                  const std::vector<Piece>& chosen, const Tensor* temporary) {
+  Statement part = statement;
+  if (temporary) part.tensor = temporary->name;
+  part.meaning = concat(statement.tensor, " by residues");
+  std::map<std::string, Expr> values;
+  std::vector<Iterator> residues_of;
+  std::vector<Expr> residue_places;
+  const size_t first = first_result(all);
+  bool any = true;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const Piece& piece = chosen[i];
+    Iterator& y = part.domain[all[i].result];
+    Iterator& k = part.domain[all[i].reduction];
+    const auto modulus = static_cast<int>(all[i].modulus);
+    Iterator residue = y;
+    residue.name = unused_index(statement, y.name + "_residue");
+    residue.extent = static_cast<int>(piece.count);
+    residue.meaning = concat(y.name, " % ", modulus);
+    Expr place = static_cast<int>(piece.first);
+    if (temporary) place = make_variable(residue.name) + place;
+    values[y.name] = make_variable(y.name) * modulus + place;
+    values[k.name] = make_variable(k.name) * modulus + place * static_cast<int>(piece.slope) +
+                     static_cast<int>(piece.shift);
+    y.extent = static_cast<int>(piece.results);
+    y.meaning = concat(y.name, " / ", modulus);
+    k.extent = static_cast<int>(piece.terms);
+    k.meaning = concat(k.name, " / ", modulus);
+    any = any && piece.terms > 0;
+    residue_places.push_back(simplify(place));
+    residues_of.push_back(std::move(residue));
   }
-
-  std::vector<Statement> split(const Statement& statement, const std::vector<Residues>& all) {
-    // Rows of results that stay whole are written where they belong.
-    int64_t statements = 1;
-    bool cuts_rows = false;
-    for (const Residues& residues : all) {
-      statements *= residues.modulus;
-      cuts_rows = cuts_rows || expr_uses_var(statement.subscripts.back(),
-                                             statement.domain[residues.result].name);
-    }
-    if (!cuts_rows && statements <= machine::kResidueStatements)
-      return fill(statement, all, nullptr);
-    return split_rows(statement, all);
+  if (!temporary)
+    for (Expr& subscript : part.subscripts)
+      subscript = simplify_index(substitute(values, subscript));
+  if (temporary) part.subscripts.clear();
+  for (size_t i = 0; temporary && i < part.domain.size(); ++i) {
+    if (i == first)
+      part.subscripts.insert(part.subscripts.end(), residue_places.begin(), residue_places.end());
+    if (!part.domain[i].reduction) part.subscripts.push_back(make_variable(part.domain[i].name));
   }
-
-  /// A temporary by residues and quotients, the statements that fill it, and the one that reads it.
-  std::vector<Statement> split_rows(const Statement& statement, const std::vector<Residues>& all) {
-    std::map<std::string, Expr> places;  // of quotients, by y
-    std::vector<Expr> sizes, subscripts, residue_sizes, residue_subscripts;
-    for (const Residues& residues : all) {
-      const Iterator& it = statement.domain[residues.result];
-      const auto modulus = static_cast<int>(residues.modulus);
-      residue_sizes.push_back(static_cast<int>(std::min(residues.modulus, extent_of(it))));
-      residue_subscripts.push_back(make_variable(it.name) % modulus);
-      places[it.name] = make_variable(it.name) / modulus;
-    }
-    const std::string& first = statement.domain[first_result(all)].name;
-    Statement last = statement;
-    assign(last);
-    last.domain.clear();
-    for (const Iterator& it : statement.domain) {
-      if (it.reduction) continue;
-      if (it.name == first) {
-        sizes.insert(sizes.end(), residue_sizes.begin(), residue_sizes.end());
-        subscripts.insert(subscripts.end(), residue_subscripts.begin(), residue_subscripts.end());
-      }
-      int64_t size = extent_of(it);
-      for (const Residues& residues : all)
-        if (statement.domain[residues.result].name == it.name)
-          size = divide_up(size, residues.modulus);
-      sizes.push_back(static_cast<int>(size));
-      auto quotient = places.find(it.name);
-      subscripts.push_back(quotient == places.end() ? make_variable(it.name) : quotient->second);
-      last.domain.push_back(it);
-    }
-    const Tensor& temporary = add_temporary(program_, statement.tensor + ".residues",
-                                            program_.tensor(statement.tensor).type, sizes);
-    last.value = read(temporary, subscripts);
-
-    std::vector<Statement> made = fill(statement, all, &temporary);
-    made.push_back(std::move(last));
-    return made;
-  }
-
-  /// A statement for every kind of residues; they write `temporary`, or null for their places.
-  static std::vector<Statement> fill(const Statement& statement, const std::vector<Residues>& all,
-                                     const Tensor* temporary) {
-    std::vector<std::vector<Piece>> choices(1);  // a piece for each index
-    for (const Residues& residues : all) {
-      std::vector<std::vector<Piece>> longer;
-      for (const std::vector<Piece>& before : choices)
-        for (const Piece& piece : pieces(statement, residues, temporary != nullptr)) {
-          longer.push_back(before);
-          longer.back().push_back(piece);
-        }
-      choices = std::move(longer);
-    }
-    std::vector<Statement> made;
-    for (const std::vector<Piece>& chosen : choices)
-      made.push_back(part_of(statement, all, chosen, temporary));
-    return made;
-  }
-
-  /// Where residues stand: indices in front of it are the same for all of them, so that loops over
-  /// these can be shared with what comes before and behind.
-  static size_t first_result(const std::vector<Residues>& all) {
-    size_t first = all.front().result;
-    for (const Residues& residues : all) first = std::min(first, residues.result);
-    return first;
-  }
-
-  /// The results of these residues.
-  static Statement part_of(const Statement& statement, const std::vector<Residues>& all,
-                           const std::vector<Piece>& chosen, const Tensor* temporary) {
-    Statement part = statement;
-    if (temporary) part.tensor = temporary->name;
-    part.meaning = concat(statement.tensor, " by residues");
-    std::map<std::string, Expr> values;
-    std::vector<Iterator> residues_of;
-    std::vector<Expr> residue_places;
-    const size_t first = first_result(all);
-    bool any = true;
-    for (size_t i = 0; i < all.size(); ++i) {
-      const Piece& piece = chosen[i];
-      Iterator& y = part.domain[all[i].result];
-      Iterator& k = part.domain[all[i].reduction];
-      const auto modulus = static_cast<int>(all[i].modulus);
-      Iterator residue = y;
-      residue.name = unused_index(statement, y.name + "_residue");
-      residue.extent = static_cast<int>(piece.count);
-      residue.meaning = concat(y.name, " % ", modulus);
-      Expr place = static_cast<int>(piece.first);
-      if (temporary) place = make_variable(residue.name) + place;
-      values[y.name] = make_variable(y.name) * modulus + place;
-      values[k.name] = make_variable(k.name) * modulus + place * static_cast<int>(piece.slope) +
-                       static_cast<int>(piece.shift);
-      y.extent = static_cast<int>(piece.results);
-      y.meaning = concat(y.name, " / ", modulus);
-      k.extent = static_cast<int>(piece.terms);
-      k.meaning = concat(k.name, " / ", modulus);
-      any = any && piece.terms > 0;
-      residue_places.push_back(simplify(place));
-      residues_of.push_back(std::move(residue));
-    }
-    if (!temporary)
-      for (Expr& subscript : part.subscripts)
-        subscript = simplify_index(substitute(values, subscript));
-    if (temporary) part.subscripts.clear();
-    for (size_t i = 0; temporary && i < part.domain.size(); ++i) {
-      if (i == first)
-        part.subscripts.insert(part.subscripts.end(), residue_places.begin(), residue_places.end());
-      if (!part.domain[i].reduction) part.subscripts.push_back(make_variable(part.domain[i].name));
-    }
-    if (temporary)
-      part.domain.insert(part.domain.begin() + static_cast<long>(first), residues_of.begin(),
-                         residues_of.end());
-    if (any) {
-      Bounds bounds;
-      for (const Iterator& it : part.domain)
-        bounds.push(it.name, Interval(0, static_cast<int>(extent_of(it) - 1)));
-      auto rewrite = [&](const Expr& e) {
-        Expr moved = collect_dividends(substitute(values, e));
-        return decide_repeated_conditions(simplify_integers(moved, bounds));
-      };
-      const Choice choice = *find_choice(part.value);
-      const Expr condition = rewrite(choice.condition);
-      part.value = rewrite(choice.yes);
-      if (!is_const_one(condition)) part.value = choose_lazily(condition, part.value, choice.no);
-      return part;
-    }
-    // No term fits.
-    part.value = identity(statement.reduction, statement.value.type());
-    assign(part);
-    part.domain = kept_indices(part);
+  if (temporary)
+    part.domain.insert(part.domain.begin() + static_cast<long>(first), residues_of.begin(),
+                       residues_of.end());
+  if (any) {
+    Bounds bounds;
+    for (const Iterator& it : part.domain)
+      bounds.push(it.name, Interval(0, static_cast<int>(extent_of(it) - 1)));
+    auto rewrite = [&](const Expr& e) {
+      Expr moved = collect_dividends(substitute(values, e));
+      return decide_repeated_conditions(simplify_integers(moved, bounds));
+    };
+    const Choice choice = *find_choice(part.value);
+    const Expr condition = rewrite(choice.condition);
+    part.value = rewrite(choice.yes);
+    if (!is_const_one(condition)) part.value = choose_lazily(condition, part.value, choice.no);
     return part;
   }
+  // No term fits.
+  part.value = identity(statement.reduction, statement.value.type());
+  assign(part);
+  part.domain = kept_indices(part);
+  return part;
+}
 
-  Program& program_;
-};
+/// A statement for every kind of residues; they write `temporary`, or null for their places.
+std::vector<Statement> fill_residues(const Statement& statement, const std::vector<Residues>& all,
+                                     const Tensor* temporary) {
+  std::vector<std::vector<Piece>> choices(1);  // a piece for each index
+  for (const Residues& residues : all) {
+    std::vector<std::vector<Piece>> longer;
+    for (const std::vector<Piece>& before : choices)
+      for (const Piece& piece : pieces(statement, residues, temporary != nullptr)) {
+        longer.push_back(before);
+        longer.back().push_back(piece);
+      }
+    choices = std::move(longer);
+  }
+  std::vector<Statement> made;
+  for (const std::vector<Piece>& chosen : choices)
+    made.push_back(part_of(statement, all, chosen, temporary));
+  return made;
+}
+
+/// A temporary by residues and quotients, the statements that fill it, and the one that reads it.
+std::vector<Statement> split_rows(Program& program, const Statement& statement,
+                                  const std::vector<Residues>& all) {
+  std::map<std::string, Expr> places;  // of quotients, by y
+  std::vector<Expr> sizes, subscripts, residue_sizes, residue_subscripts;
+  for (const Residues& residues : all) {
+    const Iterator& it = statement.domain[residues.result];
+    const auto modulus = static_cast<int>(residues.modulus);
+    residue_sizes.push_back(static_cast<int>(std::min(residues.modulus, extent_of(it))));
+    residue_subscripts.push_back(make_variable(it.name) % modulus);
+    places[it.name] = make_variable(it.name) / modulus;
+  }
+  const std::string& first = statement.domain[first_result(all)].name;
+  Statement last = statement;
+  assign(last);
+  last.domain.clear();
+  for (const Iterator& it : statement.domain) {
+    if (it.reduction) continue;
+    if (it.name == first) {
+      sizes.insert(sizes.end(), residue_sizes.begin(), residue_sizes.end());
+      subscripts.insert(subscripts.end(), residue_subscripts.begin(), residue_subscripts.end());
+    }
+    int64_t size = extent_of(it);
+    for (const Residues& residues : all)
+      if (statement.domain[residues.result].name == it.name)
+        size = divide_up(size, residues.modulus);
+    sizes.push_back(static_cast<int>(size));
+    auto quotient = places.find(it.name);
+    subscripts.push_back(quotient == places.end() ? make_variable(it.name) : quotient->second);
+    last.domain.push_back(it);
+  }
+  const Tensor& temporary = add_temporary(program, statement.tensor + ".residues",
+                                          program.tensor(statement.tensor).type, sizes);
+  last.value = read(temporary, subscripts);
+
+  std::vector<Statement> made = fill_residues(statement, all, &temporary);
+  made.push_back(std::move(last));
+  return made;
+}
+
+std::vector<Statement> split(Program& program, const Statement& statement,
+                             const std::vector<Residues>& all) {
+  // Rows of results that stay whole are written where they belong.
+  int64_t statements = 1;
+  bool cuts_rows = false;
+  for (const Residues& residues : all) {
+    statements *= residues.modulus;
+    cuts_rows = cuts_rows ||
+                expr_uses_var(statement.subscripts.back(), statement.domain[residues.result].name);
+  }
+  if (!cuts_rows && statements <= machine::kResidueStatements)
+    return fill_residues(statement, all, nullptr);
+  return split_rows(program, statement, all);
+}
 
 }  // namespace
 
 void split_residues(Program& program) {
-  Splitter splitter(program);
-  replace_statements(program,
-                     [&](const Statement& statement) { return splitter.split(statement); });
+  replace_statements(program, [&](const Statement& statement) {
+    const std::vector<Residues> all = find_residues(statement);
+    return all.empty() ? std::vector<Statement>{statement} : split(program, statement, all);
+  });
 }
 
 }  // namespace tc::ir
