@@ -130,102 +130,93 @@ struct Cut {
   std::vector<int64_t> ends;                        ///< of the segments
 };
 
-class SplitRanges {
- public:
-  SplitRanges(Program& program, const Layouts& layouts) : program_(program), layouts_(layouts) {}
-
-  void run() {
-    replace_statements(program_, [&](const Statement& statement) {
-      const std::optional<Cut> cut = find(statement);
-      return cut ? split(statement, *cut) : std::vector<Statement>{statement};
-    });
+/// The subscripts of a read that are not affine in the index; false where they are not made of
+/// affine pieces of it alone.
+bool add_subscripts(const Statement& statement, const MemoryAccess& read, const Iterator& it,
+                    Cut& cut, std::set<int64_t>& ends) {
+  for (const Expr& subscript : read.subscripts) {
+    if (!expr_uses_var(subscript, it.name) || ir::step_along(subscript, it.name)) continue;
+    if (std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& other) {
+          return other.name != it.name && expr_uses_var(subscript, other.name);
+        }))
+      return false;
+    poly::Context context;
+    poly::IndexSets row(context.get(), {it});
+    row.most_pieces = machine::kSubscriptPieces;
+    const auto function = row.value(subscript);
+    const auto pieces = function ? AffinePieces().find(*function) : std::nullopt;
+    if (!pieces) return false;
+    context.require_memory();
+    for (const Piece& piece : *pieces) ends.insert(piece.end);
+    cut.subscripts.emplace_back(subscript, *pieces);
   }
+  return true;
+}
 
- private:
-  std::optional<Cut> find(const Statement& statement) const {
-    if (statement.reduction != Reduction::None || statement.guard.defined() || is_scan(statement) ||
-        reads(statement, statement.tensor))
-      return std::nullopt;
-    const std::vector<MemoryAccess> accesses = ir::accesses(program_, statement);
-    const MemoryAccess& write = accesses.back();
-    Cut cut;
-    while (cut.iterator < statement.domain.size() &&
-           stride_along(write, layouts_.at(write.tensor), statement.domain[cut.iterator].name) != 1)
-      ++cut.iterator;
-    if (cut.iterator == statement.domain.size()) return std::nullopt;
-    const Iterator& it = statement.domain[cut.iterator];
-    if (extent_of(it) < machine::kSplitRow) return std::nullopt;
-    std::set<int64_t> ends = {extent_of(it)};
-    for (size_t a = 0; a + 1 < accesses.size(); ++a)
-      if (!add_subscripts(statement, accesses[a], it, cut, ends)) return std::nullopt;
-    if (cut.subscripts.empty() || ends.size() > machine::kRowSegments) return std::nullopt;
-    cut.ends.assign(ends.begin(), ends.end());
-    return reads_neighbours(accesses, it, cut) ? std::optional<Cut>(cut) : std::nullopt;
+/// Whether what was no neighbour is one on the longest segment.
+bool reads_neighbours(const std::vector<MemoryAccess>& accesses, const Iterator& it, const Cut& cut,
+                      const Program& program, const Layouts& layouts) {
+  int64_t first = 0, longest = 0, begin = 0;
+  for (int64_t end : cut.ends) {
+    if (end - begin > longest) first = begin, longest = end - begin;
+    begin = end;
   }
+  return std::any_of(accesses.begin(), accesses.end() - 1, [&](const MemoryAccess& read) {
+    MemoryAccess straight = read;
+    const Expr value = straighten(ir::read(program.tensor(read.tensor), read.subscripts),
+                                  cut.subscripts, it.name, first);
+    straight.subscripts = value.as<Call>()->args;
+    auto before = stride_along(read, layouts.at(read.tensor), it.name);
+    auto after = stride_along(straight, layouts.at(read.tensor), it.name);
+    return !before && after && std::abs(*after) <= 1;
+  });
+}
 
-  /// The subscripts of a read that are not affine in the index; false where they are not made of
-  /// affine pieces of it alone.
-  static bool add_subscripts(const Statement& statement, const MemoryAccess& read,
-                             const Iterator& it, Cut& cut, std::set<int64_t>& ends) {
-    for (const Expr& subscript : read.subscripts) {
-      if (!expr_uses_var(subscript, it.name) || ir::step_along(subscript, it.name)) continue;
-      if (std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& other) {
-            return other.name != it.name && expr_uses_var(subscript, other.name);
-          }))
-        return false;
-      poly::Context context;
-      poly::IndexSets row(context.get(), {it});
-      row.most_pieces = machine::kSubscriptPieces;
-      const auto function = row.value(subscript);
-      const auto pieces = function ? AffinePieces().find(*function) : std::nullopt;
-      if (!pieces) return false;
-      context.require_memory();
-      for (const Piece& piece : *pieces) ends.insert(piece.end);
-      cut.subscripts.emplace_back(subscript, *pieces);
-    }
-    return true;
+std::optional<Cut> find_cut(const Statement& statement, const Program& program,
+                            const Layouts& layouts) {
+  if (statement.reduction != Reduction::None || statement.guard.defined() || is_scan(statement) ||
+      reads(statement, statement.tensor))
+    return std::nullopt;
+  const std::vector<MemoryAccess> accesses = ir::accesses(program, statement);
+  const MemoryAccess& write = accesses.back();
+  Cut cut;
+  while (cut.iterator < statement.domain.size() &&
+         stride_along(write, layouts.at(write.tensor), statement.domain[cut.iterator].name) != 1)
+    ++cut.iterator;
+  if (cut.iterator == statement.domain.size()) return std::nullopt;
+  const Iterator& it = statement.domain[cut.iterator];
+  if (extent_of(it) < machine::kSplitRow) return std::nullopt;
+  std::set<int64_t> ends = {extent_of(it)};
+  for (size_t a = 0; a + 1 < accesses.size(); ++a)
+    if (!add_subscripts(statement, accesses[a], it, cut, ends)) return std::nullopt;
+  if (cut.subscripts.empty() || ends.size() > machine::kRowSegments) return std::nullopt;
+  cut.ends.assign(ends.begin(), ends.end());
+  return reads_neighbours(accesses, it, cut, program, layouts) ? std::optional<Cut>(cut)
+                                                               : std::nullopt;
+}
+
+std::vector<Statement> split(const Statement& statement, const Cut& cut) {
+  const std::string& index = statement.domain[cut.iterator].name;
+  std::vector<Statement> statements;
+  int64_t first = 0;
+  for (int64_t end : cut.ends) {
+    Statement part = statement;
+    part.domain[cut.iterator].extent = static_cast<int>(end - first);
+    part.value = straighten(part.value, cut.subscripts, index, first);
+    substitute_indices(part, {{index, make_variable(index) + static_cast<int>(first)}});
+    statements.push_back(std::move(part));
+    first = end;
   }
-
-  /// Whether what was no neighbour is one on the longest segment.
-  bool reads_neighbours(const std::vector<MemoryAccess>& accesses, const Iterator& it,
-                        const Cut& cut) const {
-    int64_t first = 0, longest = 0, begin = 0;
-    for (int64_t end : cut.ends) {
-      if (end - begin > longest) first = begin, longest = end - begin;
-      begin = end;
-    }
-    return std::any_of(accesses.begin(), accesses.end() - 1, [&](const MemoryAccess& read) {
-      MemoryAccess straight = read;
-      const Expr value = straighten(ir::read(program_.tensor(read.tensor), read.subscripts),
-                                    cut.subscripts, it.name, first);
-      straight.subscripts = value.as<Call>()->args;
-      auto before = stride_along(read, layouts_.at(read.tensor), it.name);
-      auto after = stride_along(straight, layouts_.at(read.tensor), it.name);
-      return !before && after && std::abs(*after) <= 1;
-    });
-  }
-
-  static std::vector<Statement> split(const Statement& statement, const Cut& cut) {
-    const std::string& index = statement.domain[cut.iterator].name;
-    std::vector<Statement> statements;
-    int64_t first = 0;
-    for (int64_t end : cut.ends) {
-      Statement part = statement;
-      part.domain[cut.iterator].extent = static_cast<int>(end - first);
-      part.value = straighten(part.value, cut.subscripts, index, first);
-      substitute_indices(part, {{index, make_variable(index) + static_cast<int>(first)}});
-      statements.push_back(std::move(part));
-      first = end;
-    }
-    return statements;
-  }
-
-  Program& program_;
-  const Layouts& layouts_;
-};
+  return statements;
+}
 
 }  // namespace
 
-void split_ranges(Program& program, const Layouts& layouts) { SplitRanges(program, layouts).run(); }
+void split_ranges(Program& program, const Layouts& layouts) {
+  replace_statements(program, [&](const Statement& statement) {
+    const std::optional<Cut> cut = find_cut(statement, program, layouts);
+    return cut ? split(statement, *cut) : std::vector<Statement>{statement};
+  });
+}
 
 }  // namespace tc::ir
