@@ -30,123 +30,113 @@ Reduction of_numbers(Reduction reduction) {
   return any ? Reduction::Max : Reduction::Min;
 }
 
-class Lowering {
- public:
-  Lowering(Program& program, bool atomic) : program_(program), atomic_(atomic) {}
-
-  std::vector<Statement> lower(Statement update) {
-    if (update.initializes && reads(update, update.tensor))
-      throw LanguageError(
-          update.where, "this statement starts ", update.tensor,
-          " afresh and reads it, so its right-hand side cannot be read before its left-hand "
-          "side is written. Write to a tensor of another name and use that one afterwards.");
-    std::vector<Statement> made = reduce_first(update);
-    const Tensor target = program_.tensor(update.tensor);
-    const Type type = working_type(target.type, update.reduction, atomic_);
-    Statement first = cover(update), last = first;
-    const Expr start = identity(update.reduction, target.type);
-    const bool initializes = update.initializes;
-    update.initializes = false;
-    update.atomic = atomic_;
-    if (type != target.type) {
-      update.tensor = add_temporary(program_, target.name + ".wide", type, target.sizes).name;
-      update.value = widen(update.value, type);
-      if (target.type.is_bool()) update.reduction = of_numbers(update.reduction);
-      first.tensor = update.tensor;
-      last.value = convert(read(program_.tensor(update.tensor), last.subscripts), target.type);
-    }
-    if (initializes || type != target.type) {
-      first.value = convert(initializes ? start : read(target, first.subscripts), type);
-      made.push_back(first);
-    }
-    made.push_back(update);
-    if (type != target.type) made.push_back(last);
-    return made;
+/// The value in a wider type. Of floats, products and sums on the way are not rounded either.
+Expr widened(const Expr& e, Type type) {
+  if (type.is_float()) {
+    if (const auto* op = e.as<Add>()) return widened(op->a, type) + widened(op->b, type);
+    if (const auto* op = e.as<Sub>()) return widened(op->a, type) - widened(op->b, type);
+    if (const auto* op = e.as<Mul>()) return widened(op->a, type) * widened(op->b, type);
+    const auto* op = e.as<Cast>();
+    if (op && op->value.type() == type) return op->value;
   }
+  return convert(e, type);
+}
 
- private:
-  /// The value in a wider type. Of floats, products and sums on the way are not rounded either.
-  static Expr widen(const Expr& e, Type type) {
-    if (type.is_float()) {
-      if (const auto* op = e.as<Add>()) return widen(op->a, type) + widen(op->b, type);
-      if (const auto* op = e.as<Sub>()) return widen(op->a, type) - widen(op->b, type);
-      if (const auto* op = e.as<Mul>()) return widen(op->a, type) * widen(op->b, type);
-      const auto* op = e.as<Cast>();
-      if (op && op->value.type() == type) return op->value;
+/// An assignment to every element that a scatter may write; its value is left open.
+Statement cover(const Statement& scatter, const Program& program) {
+  Statement all = scatter;
+  assign(all);
+  all.scattered.clear();
+  all.domain.clear();
+  all.guard = Expr();
+  size_t plain = 0;
+  const bool many = std::count(scatter.scattered.begin(), scatter.scattered.end(), true) > 1;
+  for (size_t d = 0; d < scatter.subscripts.size(); ++d) {
+    if (!scatter.scattered[d]) {
+      all.domain.push_back(scatter.domain[plain++]);
+      continue;
     }
-    return convert(e, type);
+    const Iterator place =
+        make_index(scatter, many ? concat("place", d) : "place",
+                   program.tensor(scatter.tensor).sizes[d], "places of " + scatter.tensor);
+    all.subscripts[d] = make_variable(place.name);
+    all.domain.push_back(place);
   }
+  return all;
+}
 
-  /// An assignment to every element that a scatter may write; its value is left open.
-  Statement cover(const Statement& scatter) const {
-    Statement all = scatter;
-    assign(all);
-    all.scattered.clear();
-    all.domain.clear();
-    all.guard = Expr();
-    size_t plain = 0;
-    const bool many = std::count(scatter.scattered.begin(), scatter.scattered.end(), true) > 1;
-    for (size_t d = 0; d < scatter.subscripts.size(); ++d) {
-      if (!scatter.scattered[d]) {
-        all.domain.push_back(scatter.domain[plain++]);
-        continue;
-      }
-      const Iterator place =
-          make_index(scatter, many ? concat("place", d) : "place",
-                     program_.tensor(scatter.tensor).sizes[d], "places of " + scatter.tensor);
-      all.subscripts[d] = make_variable(place.name);
-      all.domain.push_back(place);
-    }
-    return all;
+/// Replaces the value by a read of a temporary that has it reduced over the indices that say
+/// nothing of the place, and returns the statement that writes that; none where all say it.
+std::vector<Statement> reduce_first(Statement& update, Program& program) {
+  Statement terms = update;
+  terms.scattered.clear();
+  std::vector<Iterator> inner, outer;
+  auto place_of = [&](const Iterator& it) {
+    size_t d = 0;
+    while (d < update.subscripts.size() && !expr_uses_var(update.subscripts[d], it.name)) ++d;
+    return d;
+  };
+  for (const Iterator& it : update.domain)
+    (place_of(it) < update.subscripts.size() ? outer : inner).push_back(it);
+  bool many = std::any_of(inner.begin(), inner.end(),
+                          [](const Iterator& it) { return !is_const_one(it.extent); });
+  const std::vector<Expr>& sizes = program.tensor(update.tensor).sizes;
+  // The guard of a scatter into a tensor without elements says that it writes nothing.
+  const bool empty = std::any_of(sizes.begin(), sizes.end(), is_const_zero);
+  if (!many || empty || reads(update, update.tensor)) return {};
+  update.domain = outer;
+  // The temporary lies as the result does.
+  std::stable_sort(outer.begin(), outer.end(),
+                   [&](const Iterator& a, const Iterator& b) { return place_of(a) < place_of(b); });
+  terms.domain = outer;
+  for (Iterator& it : terms.domain) it.reduction = false;
+  terms.domain.insert(terms.domain.end(), inner.begin(), inner.end());
+  Type narrow = program.tensor(update.tensor).type;
+  Type type = working_type(narrow, update.reduction, false);
+  terms.value = widened(update.value, type);
+  terms.initializes = true;
+  update.value =
+      convert(write_temporary(program, terms, update.tensor + ".terms", type, outer), narrow);
+  update.guard = Expr();
+  return {terms};
+}
+
+std::vector<Statement> lower(Statement update, Program& program, bool atomic) {
+  if (update.initializes && reads(update, update.tensor))
+    throw LanguageError(
+        update.where, "this statement starts ", update.tensor,
+        " afresh and reads it, so its right-hand side cannot be read before its left-hand "
+        "side is written. Write to a tensor of another name and use that one afterwards.");
+  std::vector<Statement> made = reduce_first(update, program);
+  const Tensor target = program.tensor(update.tensor);
+  const Type type = working_type(target.type, update.reduction, atomic);
+  Statement first = cover(update, program), last = first;
+  const Expr start = identity(update.reduction, target.type);
+  const bool initializes = update.initializes;
+  update.initializes = false;
+  update.atomic = atomic;
+  if (type != target.type) {
+    update.tensor = add_temporary(program, target.name + ".wide", type, target.sizes).name;
+    update.value = widened(update.value, type);
+    if (target.type.is_bool()) update.reduction = of_numbers(update.reduction);
+    first.tensor = update.tensor;
+    last.value = convert(read(program.tensor(update.tensor), last.subscripts), target.type);
   }
-
-  /// Replaces the value by a read of a temporary that has it reduced over the indices that say
-  /// nothing of the place, and returns the statement that writes that; none where all say it.
-  std::vector<Statement> reduce_first(Statement& update) {
-    Statement terms = update;
-    terms.scattered.clear();
-    std::vector<Iterator> inner, outer;
-    auto place_of = [&](const Iterator& it) {
-      size_t d = 0;
-      while (d < update.subscripts.size() && !expr_uses_var(update.subscripts[d], it.name)) ++d;
-      return d;
-    };
-    for (const Iterator& it : update.domain)
-      (place_of(it) < update.subscripts.size() ? outer : inner).push_back(it);
-    bool many = std::any_of(inner.begin(), inner.end(),
-                            [](const Iterator& it) { return !is_const_one(it.extent); });
-    const std::vector<Expr>& sizes = program_.tensor(update.tensor).sizes;
-    // The guard of a scatter into a tensor without elements says that it writes nothing.
-    const bool empty = std::any_of(sizes.begin(), sizes.end(), is_const_zero);
-    if (!many || empty || reads(update, update.tensor)) return {};
-    update.domain = outer;
-    // The temporary lies as the result does.
-    std::stable_sort(outer.begin(), outer.end(), [&](const Iterator& a, const Iterator& b) {
-      return place_of(a) < place_of(b);
-    });
-    terms.domain = outer;
-    for (Iterator& it : terms.domain) it.reduction = false;
-    terms.domain.insert(terms.domain.end(), inner.begin(), inner.end());
-    Type narrow = program_.tensor(update.tensor).type;
-    Type type = working_type(narrow, update.reduction, false);
-    terms.value = widen(update.value, type);
-    terms.initializes = true;
-    update.value =
-        convert(write_temporary(program_, terms, update.tensor + ".terms", type, outer), narrow);
-    update.guard = Expr();
-    return {terms};
+  if (initializes || type != target.type) {
+    first.value = convert(initializes ? start : read(target, first.subscripts), type);
+    made.push_back(first);
   }
-
-  Program& program_;
-  const bool atomic_;
-};
+  made.push_back(update);
+  if (type != target.type) made.push_back(last);
+  return made;
+}
 
 }  // namespace
 
 void lower_scatters(Program& program, bool atomic) {
-  Lowering lowering(program, atomic);
   replace_statements(program, [&](const Statement& statement) {
-    return is_scatter(statement) ? lowering.lower(statement) : std::vector<Statement>{statement};
+    return is_scatter(statement) ? lower(statement, program, atomic)
+                                 : std::vector<Statement>{statement};
   });
 }
 
