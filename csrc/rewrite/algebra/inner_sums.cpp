@@ -106,7 +106,6 @@ Statement take_out(const InnerSum& inner, Statement& statement, Program& program
                    Layouts& layouts) {
   Statement sum = statement;
   sum.initializes = true;
-  sum.domain.clear();
   std::vector<Iterator> kept;
   std::string over;
   for (const Iterator& it : statement.domain) {
@@ -118,10 +117,8 @@ Statement take_out(const InnerSum& inner, Statement& statement, Program& program
     return rows_along(a.name, statement, program, layouts) <
            rows_along(b.name, statement, program, layouts);
   });
-  for (Iterator it : kept) {
-    it.reduction = false;
-    sum.domain.push_back(it);
-  }
+  sum.domain = kept;
+  for (Iterator& it : sum.domain) it.reduction = false;
   for (const Iterator& it : statement.domain)
     if (inner.summed.count(it.name)) sum.domain.push_back(it);
   sum.value = product_of(inner.inside);

@@ -160,20 +160,15 @@ class ShareSums : public ProgramPass {
   size_t share(const Common& common, size_t earlier, size_t later) {
     std::vector<Statement>& statements = program_.statements;
     Statement &first = statements[earlier], &second = statements[later];
-    std::vector<Expr> place;
-    std::string sum = first.tensor;
     std::optional<Statement> added;
-    if (is_whole(common, earlier, later)) {
-      place = first.subscripts;
-    } else {
+    if (!is_whole(common, earlier, later))
       added = take_out(common.first, first, program_, layouts_);
-      sum = added->tensor;
-      place = added->subscripts;
-    }
+    const Statement& sum = added ? *added : first;
+    std::vector<Expr> place = sum.subscripts;
     Renaming back;
     for (const auto& [there, here] : common.names) back[here] = there;
     for (Expr& index : place) index = rename(index, back);
-    read_instead(common.second, program_.tensor(sum), place, second);
+    read_instead(common.second, program_.tensor(sum.tensor), place, second);
     if (!added) return 0;
     statements.insert(statements.begin() + static_cast<std::ptrdiff_t>(earlier), *added);
     return 1;

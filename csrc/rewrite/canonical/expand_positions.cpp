@@ -93,10 +93,8 @@ class Expander {
     assign(copy);
     copy.meaning = concat(assignment_text(statement), " (the values)");
     copy.value = value;
-    std::vector<Iterator> all = kept_;
-    all.insert(all.end(), reduced_.begin(), reduced_.end());
     for (Iterator& it : copy.domain) it.reduction = false;
-    return add(copy, statement.tensor + ".values", all);
+    return add(copy, statement.tensor + ".values", copy.domain);
   }
 
   /// A reduction into a temporary; reads its result.
