@@ -110,16 +110,14 @@ class ShareSums : public ProgramPass {
 
   void run() {
     std::vector<Statement>& statements = program_.statements;
-    bool any = false;
     for (size_t later = 1; later < statements.size(); ++later)
       for (size_t earlier = 0; earlier < later; ++earlier)
         if (auto common = find(earlier, later)) {
-          any = true;
           // What was put in front may be all of what a later one sums.
           later += share(*common, earlier, later);
           break;
         }
-    if (any) number_statements(program_);
+    number_statements(program_);
   }
 
  private:

@@ -78,13 +78,9 @@ class ShareValues : public ProgramPass {
   using ProgramPass::ProgramPass;
 
   void run() {
-    bool any = false;
     for (size_t s = 0; s < program_.statements.size(); ++s)
-      while (share(s)) {
-        any = true;
-        ++s;  // what was put in front has nothing to share
-      }
-    if (any) number_statements(program_);
+      while (share(s)) ++s;  // what was put in front has nothing to share
+    number_statements(program_);
   }
 
  private:

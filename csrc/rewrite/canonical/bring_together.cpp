@@ -52,45 +52,37 @@ void move_up(std::vector<Statement>& statements, size_t from, size_t to) {
 }
 
 /// Numbers that can be known before everything else.
-bool lead_with_numbers(std::vector<Statement>& statements) {
-  bool any = false;
+void lead_with_numbers(std::vector<Statement>& statements) {
   size_t end = 0;  // of those in front
   for (size_t s = 0; s < statements.size(); ++s) {
     if (points_of(statements[s].domain) != 1 || is_scatter(statements[s])) continue;
-    if (!std::all_of(statements.begin() + static_cast<std::ptrdiff_t>(end),
-                     statements.begin() + static_cast<std::ptrdiff_t>(s),
-                     [&](const Statement& other) { return may_swap(other, statements[s]); }))
-      continue;
-    any = any || s != end;
-    move_up(statements, s, end++);
+    if (std::all_of(statements.begin() + static_cast<std::ptrdiff_t>(end),
+                    statements.begin() + static_cast<std::ptrdiff_t>(s),
+                    [&](const Statement& other) { return may_swap(other, statements[s]); }))
+      move_up(statements, s, end++);
   }
-  return any;
 }
 
 /// Sums over the same data.
-bool join_passes(std::vector<Statement>& statements, double least) {
-  bool any = false;
+void join_passes(std::vector<Statement>& statements, double least) {
   for (size_t s = 2; s < statements.size(); ++s) {
     if (points_of(statements[s].domain) < least) continue;
     for (size_t e = s; e-- > 0;) {
       if (share_a_pass(statements[e], statements[s])) {
         move_up(statements, s, e + 1);
-        any = any || e + 1 != s;
         break;
       }
       if (!may_swap(statements[e], statements[s])) break;
     }
   }
-  return any;
 }
 
 }  // namespace
 
 void bring_together(Program& program, const CpuMachine& machine) {
-  const bool led = lead_with_numbers(program.statements);
-  const bool joined =
-      join_passes(program.statements, static_cast<double>(machine.least(machine::kPassPoints)));
-  if (led || joined) number_statements(program);
+  lead_with_numbers(program.statements);
+  join_passes(program.statements, static_cast<double>(machine.least(machine::kPassPoints)));
+  number_statements(program);
 }
 
 }  // namespace tc::ir
