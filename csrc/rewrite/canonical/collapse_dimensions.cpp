@@ -96,9 +96,8 @@ class Collapser {
     if (pair.second + 1 >= statement.domain.size()) return false;
     const Iterator& i = statement.domain[pair.second];
     const Iterator& j = statement.domain[pair.second + 1];
-    auto extent_i = as_const_int(i.extent), extent_j = as_const_int(j.extent);
-    if (i.reduction != j.reduction || !is_const_zero(i.min) || !is_const_zero(j.min) || !extent_i ||
-        !extent_j || *extent_i * *extent_j > std::numeric_limits<int32_t>::max())
+    if (i.reduction != j.reduction ||
+        extent_of(i) * extent_of(j) > std::numeric_limits<int32_t>::max())
       return false;
     const Uses& uses = uses_[pair.first];
     if (statement.counts) return require_pairs(uses.accesses.front(), i, j);

@@ -26,7 +26,7 @@ void reverse_indices(Program& program, const Layouts& layouts) {
     if (statement.reduction != Reduction::None || is_scatter(statement) || is_scan(statement))
       continue;
     for (const Iterator& it : statement.domain) {
-      if (!is_const_zero(it.min) || !runs_backwards(statement, it, program, layouts)) continue;
+      if (!runs_backwards(statement, it, program, layouts)) continue;
       substitute_indices(statement,
                          {{it.name, static_cast<int>(extent_of(it) - 1) - make_variable(it.name)}});
     }

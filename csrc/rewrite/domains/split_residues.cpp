@@ -54,7 +54,7 @@ std::optional<Residues> match_residues(const Statement& statement, const Expr& c
   for (size_t i = 0; i < statement.domain.size(); ++i) {
     const Iterator& it = statement.domain[i];
     if (!expr_uses_var(condition, it.name)) continue;
-    if (!is_const_zero(it.min) || extent_of(it) == 0) return std::nullopt;
+    if (extent_of(it) == 0) return std::nullopt;
     (it.reduction ? residues.reduction : residues.result) = i;
     (it.reduction ? reductions : results).push_back(it);
   }

@@ -136,12 +136,10 @@ class ComputeOperands : public ProgramPass {
   static void add_values(const Expr& e, const Statement& statement, SubscriptSums& found) {
     const std::set<std::string> values = find_values(e);
     for (const Iterator& it : statement.domain) {
-      const auto min = as_const_int(simplify(it.min));
       const bool known = std::any_of(found.sums.begin(), found.sums.end(),
                                      [&](const Sum& sum) { return sum.moved_by(it); });
       if (!values.count(it.name) || known || extent_of(it) == 1) continue;
-      found.known = found.known && min;
-      found.sums.push_back({{{it, 1}}, min.value_or(0), extent_of(it)});
+      found.sums.push_back({{{it, 1}}, 0, extent_of(it)});
     }
     // Neighbours in the result are neighbours in the temporary.
     auto place = [&](const Sum& sum) {

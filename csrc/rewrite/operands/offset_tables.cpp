@@ -106,7 +106,6 @@ class OffsetTables : public ProgramPass {
     int64_t entries = 1;
     for (const Iterator& it : statement.domain) {
       if (!offset.along.count(it.name)) continue;
-      if (!is_const_zero(it.min)) return std::nullopt;
       entries *= extent_of(it);
       // What the second cache keeps beside operands.
       if (entries * Halide::Int(32).bytes() > machine_.cache_bytes / 4) return std::nullopt;

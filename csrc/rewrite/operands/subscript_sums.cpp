@@ -25,10 +25,8 @@ std::optional<Sum> match_sum(const Expr& subscript, const std::vector<Iterator>&
             [](const auto& a, const auto& b) { return std::abs(a.second) < std::abs(b.second); });
   for (const auto& [it, step] : sum.terms) {
     if (std::abs(step) > sum.count) return std::nullopt;
-    auto min = as_const_int(simplify(it.min));
-    if (!min) return std::nullopt;
     const int64_t reach = (extent_of(it) - 1) * std::abs(step);
-    sum.first += *min * step - (step < 0 ? reach : 0);
+    if (step < 0) sum.first -= reach;
     sum.count += reach;
   }
   return sum;

@@ -29,6 +29,7 @@ struct SubscriptSums {
   /// Whether all these subscripts are such sums, without gaps.
   bool known = true;
 };
+/// Indices count from 0.
 SubscriptSums find_sums(const Expr& e, const std::vector<Iterator>& domain);
 
 }  // namespace tc::ir
