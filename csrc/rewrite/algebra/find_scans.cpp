@@ -39,7 +39,7 @@ std::optional<Expr> not_negative(const Expr& condition, bool holds = true) {
 /// A reduction whose terms are those with term <= result + offset, or those with term >= result +
 /// offset.
 struct Prefix {
-  size_t result = 0, term = 0;  ///< iterators
+  Iterator result, term;
   bool up_to = true;
   int64_t offset = 0;
   Expr value;      ///< of every term
@@ -136,29 +136,27 @@ class Find {
   static std::optional<Prefix> compare(const Statement& statement, const Expr& condition) {
     std::optional<Expr> e = not_negative(condition);
     if (!e) return std::nullopt;
-    for (size_t r = 0; r < statement.domain.size(); ++r)
-      for (size_t t = 0; t < statement.domain.size(); ++t) {
-        if (statement.domain[r].reduction || !statement.domain[t].reduction) continue;
-        Expr distance =
-            make_variable(statement.domain[r].name) - make_variable(statement.domain[t].name);
+    for (const Iterator& result : statement.domain)
+      for (const Iterator& term : statement.domain) {
+        if (result.reduction || !term.reduction) continue;
+        const Expr distance = make_variable(result.name) - make_variable(term.name);
         // term <= result + offset, or result - offset <= term.
         if (auto offset = as_const_int(simplify(*e - distance)))
-          return Prefix{r, t, true, *offset, {}, {}, {}, {}, {}};
+          return Prefix{result, term, true, *offset, {}, {}, {}, {}, {}};
         if (auto offset = as_const_int(simplify(*e + distance)))
-          return Prefix{r, t, false, -*offset, {}, {}, {}, {}, {}};
+          return Prefix{result, term, false, -*offset, {}, {}, {}, {}, {}};
       }
     return std::nullopt;
   }
 
   bool complete(const Statement& statement, const Choice& choice, const std::vector<Expr>& others,
                 Prefix& prefix) const {
-    const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
-    const int64_t results = extent_of(result), terms = extent_of(term);
+    const int64_t results = extent_of(prefix.result), terms = extent_of(prefix.term);
     if (terms < machine::kScanTerms || results < 2) return false;
     // Neighbours differ by one term, and the first result has no more than one.
     if (prefix.up_to ? prefix.offset > 0 : terms > results + prefix.offset) return false;
     if (prefix.up_to && results + prefix.offset <= 0) return false;
-    if (!dimension_of(statement, result.name)) return false;
+    if (!dimension_of(statement, prefix.result.name)) return false;
     // Conditions are joined in another order, so that none may be what another one's reads need.
     if (std::any_of(others.begin(), others.end(),
                     [&](const Expr& e) { return reads_outside(e, program_, statement.domain); }))
@@ -166,7 +164,7 @@ class Find {
     Expr inside;
     auto join = [](Expr& all, const Expr& e) { all = all.defined() ? all && e : e; };
     for (const Expr& other : others) {
-      if (expr_uses_var(other, result.name) && !uses_reduction(statement, other))
+      if (expr_uses_var(other, prefix.result.name) && !uses_reduction(statement, other))
         join(prefix.outside, other);
       else if (Expr read = find_segment(statement, other, prefix); read.defined())
         prefix.segment = read;
@@ -185,19 +183,19 @@ class Find {
       const bool has_first = prefix.up_to || terms >= results + prefix.offset;
       const Expr first = prefix.up_to ? 0 : static_cast<int>(terms - 1);
       if (prefix.offset == 0 && has_first &&
-          equal(simplify_integers(substitute(term.name, first, prefix.value), {}),
+          equal(simplify_integers(substitute(prefix.term.name, first, prefix.value), {}),
                 simplify_integers(choice.no, {})))
-        return !expr_uses_var(prefix.value, result.name);
+        return !expr_uses_var(prefix.value, prefix.result.name);
       for (const Iterator& it : statement.domain)
-        if ((it.reduction || it.name == result.name) && expr_uses_var(choice.no, it.name))
+        if ((it.reduction || it.name == prefix.result.name) && expr_uses_var(choice.no, it.name))
           return false;
       prefix.elsewhere = choice.no;
     }
-    if (!expr_uses_var(prefix.value, result.name)) return true;
+    if (!expr_uses_var(prefix.value, prefix.result.name)) return true;
     if (statement.reduction != Reduction::Sum || prefix.offset != 0 || terms != results ||
         prefix.segment.defined())
       return false;
-    prefix.rescaled = find_rescaled(prefix.value, result.name, term.name,
+    prefix.rescaled = find_rescaled(prefix.value, prefix.result.name, prefix.term.name,
                                     [&](const Expr& read, const Expr& exponent, bool falls) {
                                       return is_level(statement, prefix, read, exponent, falls);
                                     });
@@ -217,11 +215,11 @@ class Find {
         e.type() != program_.tensor(statement.tensor).type)
       return false;
     const Rising& level = found->second;
-    const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
-    if (!is_read_at(statement, prefix, *read, level.dimension, falls ? term.name : result.name))
+    if (!is_read_at(statement, prefix, *read, level.dimension,
+                    falls ? prefix.term.name : prefix.result.name))
       return false;
     std::map<std::string, Expr> here = {
-        {level.term, make_variable(falls ? result.name : term.name)}};
+        {level.term, make_variable(falls ? prefix.result.name : prefix.term.name)}};
     for (size_t d = 0; d < read->args.size(); ++d)
       if (d != level.dimension) here[level.elements[d]] = read->args[d];
     return equal(graph_substitute(here, level.value), exponent);
@@ -232,10 +230,9 @@ class Find {
   static bool is_read_at(const Statement& statement, const Prefix& prefix, const Call& read,
                          size_t dimension, const std::string& index) {
     if (!is_variable(read.args[dimension], index)) return false;
-    const std::string& result = statement.domain[prefix.result].name;
     for (size_t d = 0; d < read.args.size(); ++d)
-      if (d != dimension &&
-          (expr_uses_var(read.args[d], result) || uses_reduction(statement, read.args[d])))
+      if (d != dimension && (expr_uses_var(read.args[d], prefix.result.name) ||
+                             uses_reduction(statement, read.args[d])))
         return false;
     return true;
   }
@@ -262,16 +259,15 @@ class Find {
   /// else.
   Expr find_segment(const Statement& statement, const Expr& condition, const Prefix& prefix) const {
     const auto* equals = condition.as<EQ>();
-    const Iterator &result = statement.domain[prefix.result], &term = statement.domain[prefix.term];
     if (!equals || prefix.segment.defined() || prefix.offset != 0 ||
-        extent_of(result) != extent_of(term))
+        extent_of(prefix.result) != extent_of(prefix.term))
       return Expr();
     for (const auto& [at, other] : {std::pair(equals->a, equals->b), {equals->b, equals->a}}) {
       const auto* read = at.as<Call>();
       auto found = read ? monotone_.find(read_name(read)) : monotone_.end();
       if (found == monotone_.end()) continue;
-      if (is_read_at(statement, prefix, *read, found->second, term.name) &&
-          equal(substitute(term.name, make_variable(result.name), at), other))
+      if (is_read_at(statement, prefix, *read, found->second, prefix.term.name) &&
+          equal(substitute(prefix.term.name, make_variable(prefix.result.name), at), other))
         return at;
     }
     return Expr();
@@ -284,19 +280,18 @@ class Find {
     if (prefix.segment.defined() || prefix.rescaled ||
         std::count_if(all.begin(), all.end(), writes) != 1)
       return;
-    const size_t dimension = *dimension_of(statement, statement.domain[prefix.result].name);
+    const size_t dimension = *dimension_of(statement, prefix.result.name);
     const Type type = program_.tensor(statement.tensor).type;
     // What is compared with NaN is not equal to itself.
     if (type.is_int_or_uint() &&
-        (is_extreme(statement.reduction) ||
-         (statement.reduction == Reduction::Sum &&
-          only_grows(prefix.value, extent_of(statement.domain[prefix.term])))))
+        (is_extreme(statement.reduction) || (statement.reduction == Reduction::Sum &&
+                                             only_grows(prefix.value, extent_of(prefix.term)))))
       monotone_[statement.tensor] = dimension;
     // A level is no less than the term of the sum that it is for.
     if (!type.is_float() || statement.reduction != Reduction::Max || prefix.offset != 0 ||
-        extent_of(statement.domain[prefix.term]) != extent_of(statement.domain[prefix.result]))
+        extent_of(prefix.term) != extent_of(prefix.result))
       return;
-    Rising level = {dimension, prefix.up_to, prefix.value, statement.domain[prefix.term].name, {}};
+    Rising level = {dimension, prefix.up_to, prefix.value, prefix.term.name, {}};
     for (const Expr& subscript : statement.subscripts) {
       const auto* index = subscript.as<Variable>();
       if (!index) return;
@@ -307,9 +302,9 @@ class Find {
 
   std::vector<Statement> scan(const Statement& statement, Prefix prefix) {
     std::vector<Statement> statements;
-    const Iterator result = statement.domain[prefix.result], term = statement.domain[prefix.term];
-    const int results = static_cast<int>(extent_of(result));
-    const int terms = static_cast<int>(extent_of(term)), offset = static_cast<int>(prefix.offset);
+    const int results = static_cast<int>(extent_of(prefix.result));
+    const int terms = static_cast<int>(extent_of(prefix.term)),
+              offset = static_cast<int>(prefix.offset);
     const Expr same = identity(statement.reduction, prefix.value.type());
     if (reduced_indices(statement).size() > 1) {
       statements.push_back(make_terms(statement, prefix));
@@ -319,16 +314,16 @@ class Find {
 
     // The index runs through the results in the order in which they have more terms.
     Statement scan = statement;
-    Iterator step = result;
+    Iterator step = prefix.result;
     step.reduction = true;
     scan.domain.clear();
     for (const Iterator& it : statement.domain)
-      if (!it.reduction && it.name != result.name) scan.domain.push_back(it);
+      if (!it.reduction && it.name != prefix.result.name) scan.domain.push_back(it);
     scan.domain.push_back(step);
     const Expr index = make_variable(step.name);
     const Expr at = prefix.up_to ? index : (results - 1) - index;
     for (Expr& subscript : scan.subscripts)
-      if (expr_uses_var(subscript, result.name)) subscript = at;
+      if (expr_uses_var(subscript, prefix.result.name)) subscript = at;
     const bool apart = prefix.elsewhere.defined() || prefix.outside.defined() ||
                        (prefix.rescaled && prefix.rescaled->outside.defined()) ||
                        !statement.initializes;
@@ -344,7 +339,7 @@ class Find {
       if (expr_uses_var(subscript, step.name))
         subscript = simplify(substitute(step.name, index - 1, subscript));
     const Expr next = simplify(at + offset);
-    Expr value = substitute(term.name, next, prefix.value);
+    Expr value = substitute(prefix.term.name, next, prefix.value);
     Expr exists;
     if (offset < 0) exists = next >= 0;
     if (results - 1 + offset >= terms)
@@ -357,13 +352,13 @@ class Find {
     const Expr one_back = prefix.up_to ? at - 1 : at + 1;
     if (prefix.segment.defined()) {
       auto segment = [&](const Expr& place) {
-        return substitute(term.name, simplify(place), prefix.segment);
+        return substitute(prefix.term.name, simplify(place), prefix.segment);
       };
       from.goes_on = segment(at) == segment(one_back);
     }
     if (prefix.rescaled) {
       auto level = [&](const Expr& place) {
-        return substitute(result.name, simplify(place), prefix.rescaled->level);
+        return substitute(prefix.result.name, simplify(place), prefix.rescaled->level);
       };
       const Expr low = level(prefix.rescaled->falls ? at : one_back);
       const Expr high = level(prefix.rescaled->falls ? one_back : at);
@@ -385,7 +380,7 @@ class Find {
       last.value = last.value * prefix.rescaled->outside;
     if (prefix.outside.defined()) last.value = choose_lazily(prefix.outside, last.value, same);
     if (prefix.elsewhere.defined()) {
-      const Expr d = make_variable(result.name);
+      const Expr d = make_variable(prefix.result.name);
       const Expr others = prefix.up_to ? d + offset < terms - 1 : d + offset > 0;
       last.value = combine(statement.reduction, last.value,
                            choose_lazily(simplify(others), prefix.elsewhere, same));
@@ -402,10 +397,10 @@ class Find {
     for (const Iterator& it : kept_indices(statement))
       if (expr_uses_var(prefix.value, it.name)) made.domain.push_back(it);
     // The others are no terms of any result, and may read where nothing is.
-    Iterator term = statement.domain[prefix.term];
-    const int64_t results = extent_of(statement.domain[prefix.result]);
+    Iterator term = prefix.term;
     if (prefix.up_to)
-      term.extent = static_cast<int>(std::min(extent_of(term), results + prefix.offset));
+      term.extent =
+          static_cast<int>(std::min(extent_of(term), extent_of(prefix.result) + prefix.offset));
     term.reduction = false;
     made.domain.push_back(term);
     const std::vector<Iterator> over = made.domain;
