@@ -9,6 +9,7 @@
 #include "ir/loops.h"
 #include "machine/gpu.h"
 #include "machine/limits.h"
+#include "rewrite/canonical/lower_scatters.h"
 #include "rewrite/program_pass.h"
 
 namespace tc::ir {
@@ -100,12 +101,9 @@ class Sharing : public ProgramPass {
     MemoryAccess write = accesses(program_, statement).back();
     for (int64_t size : layouts_.at(statement.tensor).sizes) shape.elements *= size;
     for (const Iterator& it : statement.domain) {
-      int64_t extent = extent_of(it);
-      bool vector = !it.reduction && stride(write, it) == 1;
-      if (vector)
-        shape.row *= extent;
-      else
-        shape.looks *= extent;
+      const int64_t extent = extent_of(it);
+      const bool vector = !it.reduction && stride(write, it) == 1;
+      (vector ? shape.row : shape.looks) *= extent;
       if (!vector && !it.reduction) shape.tasks *= extent;
     }
     int64_t row_bytes = shape.row * program_.tensor(statement.tensor).type.bytes();
@@ -136,33 +134,14 @@ class Sharing : public ProgramPass {
     const Iterator part =
         make_index(statement, "copy", static_cast<int>(count), "parts of " + whole.name);
 
-    Statement start;
+    Statement sum = cover_scatter(statement, program_, /*numbered=*/true);
+    sum.meaning.clear();
+    Statement start = sum;
     start.tensor = copies.name;
-    start.where = statement.where;
-    start.domain = {part};
     start.value = identity(statement.reduction, target.type);
-    start.subscripts = {make_variable(part.name)};
-    Statement sum = start;
-    sum.tensor = target.name;
+    start.domain.insert(start.domain.begin(), part);
+    start.subscripts.insert(start.subscripts.begin(), make_variable(part.name));
     sum.reduction = statement.reduction;
-    sum.domain.clear();
-    sum.subscripts.clear();
-    size_t plain = 0;
-    for (size_t d = 0; d < target.sizes.size(); ++d) {
-      Iterator place;
-      Expr subscript = statement.subscripts[d];
-      if (statement.scattered[d]) {
-        place =
-            make_index(statement, concat("place", d), target.sizes[d], "places of " + target.name);
-        subscript = make_variable(place.name);
-      } else {
-        place = statement.domain[plain++];
-      }
-      for (Statement* each : {&start, &sum}) {
-        each->domain.push_back(place);
-        each->subscripts.push_back(subscript);
-      }
-    }
     sum.value = read(copies, start.subscripts);
     sum.domain.push_back(part);
     sum.domain.back().reduction = true;

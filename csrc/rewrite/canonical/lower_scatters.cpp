@@ -42,29 +42,6 @@ Expr widened(const Expr& e, Type type) {
   return convert(e, type);
 }
 
-/// An assignment to every element that a scatter may write; its value is left open.
-Statement cover(const Statement& scatter, const Program& program) {
-  Statement all = scatter;
-  assign(all);
-  all.scattered.clear();
-  all.domain.clear();
-  all.guard = Expr();
-  size_t plain = 0;
-  const bool many = std::count(scatter.scattered.begin(), scatter.scattered.end(), true) > 1;
-  for (size_t d = 0; d < scatter.subscripts.size(); ++d) {
-    if (!scatter.scattered[d]) {
-      all.domain.push_back(scatter.domain[plain++]);
-      continue;
-    }
-    const Iterator place =
-        make_index(scatter, many ? concat("place", d) : "place",
-                   program.tensor(scatter.tensor).sizes[d], "places of " + scatter.tensor);
-    all.subscripts[d] = make_variable(place.name);
-    all.domain.push_back(place);
-  }
-  return all;
-}
-
 /// Replaces the value by a read of a temporary that has it reduced over the indices that say
 /// nothing of the place, and returns the statement that writes that; none where all say it.
 std::vector<Statement> reduce_first(Statement& update, Program& program) {
@@ -110,7 +87,7 @@ std::vector<Statement> lower(Statement update, Program& program, bool atomic) {
   std::vector<Statement> made = reduce_first(update, program);
   const Tensor target = program.tensor(update.tensor);
   const Type type = working_type(target.type, update.reduction, atomic);
-  Statement first = cover(update, program), last = first;
+  Statement first = cover_scatter(update, program), last = first;
   const Expr start = identity(update.reduction, target.type);
   const bool initializes = update.initializes;
   update.initializes = false;
@@ -132,6 +109,29 @@ std::vector<Statement> lower(Statement update, Program& program, bool atomic) {
 }
 
 }  // namespace
+
+Statement cover_scatter(const Statement& scatter, const Program& program, bool numbered) {
+  Statement all = scatter;
+  assign(all);
+  all.scattered.clear();
+  all.domain.clear();
+  all.guard = Expr();
+  size_t plain = 0;
+  const bool many =
+      numbered || std::count(scatter.scattered.begin(), scatter.scattered.end(), true) > 1;
+  for (size_t d = 0; d < scatter.subscripts.size(); ++d) {
+    if (!scatter.scattered[d]) {
+      all.domain.push_back(scatter.domain[plain++]);
+      continue;
+    }
+    const Iterator place =
+        make_index(scatter, many ? concat("place", d) : "place",
+                   program.tensor(scatter.tensor).sizes[d], "places of " + scatter.tensor);
+    all.subscripts[d] = make_variable(place.name);
+    all.domain.push_back(place);
+  }
+  return all;
+}
 
 void lower_scatters(Program& program, bool atomic) {
   replace_statements(program, [&](const Statement& statement) {

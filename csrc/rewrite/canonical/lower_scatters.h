@@ -17,4 +17,9 @@ namespace tc::ir {
 /// statement that starts afresh reads what it overwrites.
 void lower_scatters(Program& program, bool atomic);
 
+/// An assignment to every element that a scatter may write; its value is left open. Indices of
+/// scattered dimensions are called `place`, with the dimension behind it where there are several,
+/// or where they are to be `numbered`.
+Statement cover_scatter(const Statement& scatter, const Program& program, bool numbered = false);
+
 }  // namespace tc::ir
