@@ -46,11 +46,10 @@ class Expander {
   std::vector<Statement> expand(const Statement& statement) {
     made_.clear();
     bool largest = statement.reduction == Reduction::ArgMax;
-    kept_ = kept_indices(statement);
-    reduced_ = reduced_indices(statement);
-    const int64_t count = count_points(reduced_);
+    const std::vector<Iterator> reduced = reduced_indices(statement);
+    const int64_t count = count_points(reduced);
     Type positions = count <= kMostPositions ? Halide::Int(32) : Halide::Int(64);
-    const Expr position = position_in(reduced_, positions);
+    const Expr position = position_in(reduced, positions);
     Expr key = make_key(statement.value, largest);
     bool packs = key.type().bits() <= 32 && positions.bits() == 32;
     Expr found = packs ? pack(statement, key, position, largest, count)
@@ -58,9 +57,9 @@ class Expander {
 
     Statement result = statement;
     assign(result);
-    result.domain = kept_;
+    result.domain = kept_indices(statement);
     result.meaning = concat(assignment_text(statement), ", the positions alone");
-    if (reduced_.size() == 1) found = found + Halide::cast(found.type(), reduced_[0].min);
+    if (reduced.size() == 1) found = found + Halide::cast(found.type(), reduced[0].min);
     result.value = Halide::cast(program_.tensor(statement.tensor).type, simplify(found));
     made_.push_back(result);
     return std::move(made_);
@@ -74,50 +73,38 @@ class Expander {
     if (largest) position = last - position;
     Expr both =
         Halide::cast(wide, key) * make_const(wide, int64_t{1} << 32) + Halide::cast(wide, position);
-    Expr found = reduce(statement, ".both", largest, both, "");
+    Expr found = store(statement, ".both", largest ? Reduction::Max : Reduction::Min, both, "");
     found = Halide::cast<int32_t>(found);
     return largest ? last - found : found;
   }
 
   /// The extreme value, then the first position that has it.
   Expr look_for(const Statement& statement, Expr key, const Expr& position, bool largest) {
-    if (has_float_arithmetic(statement.value)) key = store(statement, key);
-    Expr extreme = reduce(statement, ".value", largest, key, " (its value)");
-    return reduce(statement, ".at", false, select(key == extreme, position, position.type().max()),
-                  " (where that value is)");
+    if (has_float_arithmetic(statement.value))
+      key = store(statement, ".values", Reduction::None, key, " (the values)");
+    Expr extreme =
+        store(statement, ".value", largest ? Reduction::Max : Reduction::Min, key, " (its value)");
+    return store(statement, ".at", Reduction::Min,
+                 select(key == extreme, position, position.type().max()), " (where that value is)");
   }
 
-  /// Keeps a value of every point; reads it.
-  Expr store(const Statement& statement, const Expr& value) {
+  /// Keeps a reduction of values, or those of every point, in a temporary; reads it.
+  Expr store(const Statement& statement, const std::string& suffix, Reduction reduction,
+             const Expr& value, const std::string& remark) {
     Statement copy = statement;
-    assign(copy);
-    copy.meaning = concat(assignment_text(statement), " (the values)");
-    copy.value = value;
-    for (Iterator& it : copy.domain) it.reduction = false;
-    return add(copy, statement.tensor + ".values", copy.domain);
-  }
-
-  /// A reduction into a temporary; reads its result.
-  Expr reduce(const Statement& statement, const std::string& suffix, bool largest,
-              const Expr& value, const std::string& remark) {
-    Statement copy = statement;
-    copy.reduction = largest ? Reduction::Max : Reduction::Min;
-    copy.initializes = true;
+    copy.reduction = reduction;
+    copy.initializes = reduction != Reduction::None;
     copy.meaning = assignment_text(statement) + remark;
     copy.value = value;
-    return add(copy, statement.tensor + suffix, kept_);
-  }
-
-  /// Adds a statement that writes a temporary, and reads it.
-  Expr add(Statement& statement, const std::string& name, const std::vector<Iterator>& over) {
-    Expr made = write_temporary(program_, statement, name, statement.value.type(), over);
-    made_.push_back(std::move(statement));
+    for (Iterator& it : copy.domain) it.reduction = it.reduction && copy.initializes;
+    const Expr made = write_temporary(program_, copy, statement.tensor + suffix, value.type(),
+                                      kept_indices(copy));
+    made_.push_back(std::move(copy));
     return made;
   }
 
   Program& program_;
-  std::vector<Iterator> kept_, reduced_;  ///< of the statement being replaced
-  std::vector<Statement> made_;           ///< in its place
+  std::vector<Statement> made_;  ///< in the place of the one being replaced
 };
 
 }  // namespace
