@@ -10,10 +10,9 @@
 #include "machine/operation_costs.h"
 
 namespace tc::ir {
-namespace {
 
-void tell_operations(const Expr& value, bool of_indices,
-                     const std::function<void(const Operation&)>& each) {
+void for_each_operation(const Expr& value, const std::function<void(const Operation&)>& each,
+                        bool of_indices) {
   static const std::map<IRNodeType, const char*> arithmetic = {
       {IRNodeType::Add, "+"},  {IRNodeType::Sub, "-"}, {IRNodeType::Mul, "*"},
       {IRNodeType::Div, "/"},  {IRNodeType::Mod, "%"}, {IRNodeType::Min, "min"},
@@ -25,15 +24,15 @@ void tell_operations(const Expr& value, bool of_indices,
       each({kind, name, e.type(), e.get(), of_indices});
     };
     if (const auto scan = find_scan(e)) {
-      tell_operations(scan_value(scan->scan, scan->term), of_indices, each);
+      for_each_operation(scan_value(scan->scan, scan->term), each, of_indices);
       return false;
     }
     if (const auto choice = find_choice(e)) {
       const bool by_data = has_data(choice->condition);
       tell(OperationKind::Choice, by_data ? "?" : "choice");
-      tell_operations(choice->condition, of_indices || !by_data, each);
-      tell_operations(choice->yes, of_indices, each);
-      tell_operations(choice->no, of_indices, each);
+      for_each_operation(choice->condition, each, of_indices || !by_data);
+      for_each_operation(choice->yes, each, of_indices);
+      for_each_operation(choice->no, each, of_indices);
       return false;
     }
     if (const auto* call = e.as<Call>()) {
@@ -58,12 +57,6 @@ void tell_operations(const Expr& value, bool of_indices,
     }
     return true;
   });
-}
-
-}  // namespace
-
-void for_each_operation(const Expr& value, const std::function<void(const Operation&)>& each) {
-  tell_operations(value, /*of_indices=*/false, each);
 }
 
 bool is_cheap(const std::string& function) {

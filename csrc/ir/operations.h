@@ -30,8 +30,10 @@ struct Operation {
   bool of_indices = false;
 };
 
-/// Every operation of a value. Those of subscripts are left out: increments are made of them.
-void for_each_operation(const Expr& value, const std::function<void(const Operation&)>& each);
+/// Every operation of a value, or of a condition `of_indices`. Those of subscripts are left out:
+/// increments are made of them.
+void for_each_operation(const Expr& value, const std::function<void(const Operation&)>& each,
+                        bool of_indices = false);
 
 /// Whether a function takes an instruction or a few.
 bool is_cheap(const std::string& function);
