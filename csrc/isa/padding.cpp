@@ -45,9 +45,7 @@ std::optional<Padding> match_padding(const Program& program, const Statement& st
     return std::nullopt;
 
   std::map<std::string, std::vector<Expr>> terms;
-  std::vector<Expr> all;
-  list_conditions(choice->condition, all);
-  for (const Expr& term : all) {
+  for (const Expr& term : list_conditions(choice->condition)) {
     const Iterator* found = nullptr;
     for (const Iterator& it : statement.domain) {
       if (!expr_uses_var(term, it.name)) continue;

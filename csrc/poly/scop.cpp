@@ -23,9 +23,7 @@ IndexSets make_instances(isl::ctx ctx, const ScopStatement& statement, ir::Expr*
   // Where they say a place piece by piece, it is taken for one that data says.
   instances.most_pieces = 1;
   if (statement.initialization || !source.guard.defined()) return instances;
-  std::vector<ir::Expr> conditions;
-  ir::list_conditions(source.guard, conditions);
-  for (const ir::Expr& condition : conditions) {
+  for (const ir::Expr& condition : ir::list_conditions(source.guard)) {
     if (const std::optional<isl::set> points = instances.where(condition))
       instances.restrict_to(*points);
     else if (data)

@@ -26,17 +26,13 @@ Expr choose_lazily(const Expr& condition, const Expr& yes, const Expr& no) {
   return Call::make(yes.type(), Call::if_then_else, {condition, yes, no}, Call::PureIntrinsic);
 }
 
-void list_conditions(const Expr& e, std::vector<Expr>& all) {
+std::vector<Expr> list_conditions(const Expr& e) {
+  const auto* both = e.as<And>();
   const std::optional<Choice> lazy = find_choice(e);
-  if (const auto* both = e.as<And>()) {
-    list_conditions(both->a, all);
-    list_conditions(both->b, all);
-  } else if (lazy && is_const_zero(lazy->no)) {
-    list_conditions(lazy->condition, all);
-    list_conditions(lazy->yes, all);
-  } else {
-    all.push_back(e);
-  }
+  if (!both && !(lazy && is_const_zero(lazy->no))) return {e};
+  std::vector<Expr> all = list_conditions(both ? both->a : lazy->condition);
+  for (const Expr& other : list_conditions(both ? both->b : lazy->yes)) all.push_back(other);
+  return all;
 }
 
 }  // namespace tc::ir

@@ -23,8 +23,8 @@ bool has_lazy_choice(const Stmt& stmt);
 /// A choice that evaluates one side alone, since the condition may be what keeps its reads inside.
 Expr choose_lazily(const Expr& condition, const Expr& yes, const Expr& no);
 
-/// Adds the conditions that all hold where `e` does: those that `&&` joins, also where the second
+/// The conditions that all hold where `e` does: those that `&&` joins, also where the second
 /// one reads, and is evaluated where the first one holds.
-void list_conditions(const Expr& e, std::vector<Expr>& all);
+std::vector<Expr> list_conditions(const Expr& e);
 
 }  // namespace tc::ir

@@ -118,11 +118,11 @@ class Find {
     if (statement.reduction == Reduction::None || !choice || type.is_bool() ||
         statement.guard.defined() || is_scatter(statement) || reads(statement, statement.tensor))
       return std::nullopt;
-    std::vector<Expr> terms;
     // The simplifier joins a choice inside of another one with it: !(k <= d) || c ? 0 : 1.
     const bool turned = is_identity(choice->yes, statement.reduction);
     if (turned) std::swap(choice->yes, choice->no);
-    list_conditions(turned ? negate(choice->condition) : choice->condition, terms);
+    const std::vector<Expr> terms =
+        list_conditions(turned ? negate(choice->condition) : choice->condition);
     for (size_t t = 0; t < terms.size(); ++t) {
       std::vector<Expr> others = terms;
       others.erase(others.begin() + static_cast<long>(t));

@@ -1,7 +1,6 @@
 #include "rewrite/domains/shrink_ranges.h"
 
 #include <optional>
-#include <vector>
 
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
@@ -52,11 +51,9 @@ void shrink_ranges(Program& program) {
     const std::optional<Choice> choice = find_choice(statement.value);
     if (!choice || !equal(choice->no, identity(statement.reduction, statement.value.type())))
       continue;
-    std::vector<Expr> conditions;
-    list_conditions(choice->condition, conditions);
     Expr left;
     bool any = false;
-    for (const Expr& condition : conditions) {
+    for (const Expr& condition : list_conditions(choice->condition)) {
       Iterator* it = only_index(statement, condition);
       if (it && shrink(*it, condition))
         any = true;

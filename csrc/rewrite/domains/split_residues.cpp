@@ -86,11 +86,9 @@ std::vector<Residues> find_residues(const Statement& statement) {
   if (!statement.initializes || is_scatter(statement) || statement.guard.defined() || !choice ||
       !equal(choice->no, identity(statement.reduction, statement.value.type())))
     return {};
-  std::vector<Expr> conditions;
-  list_conditions(choice->condition, conditions);
   std::vector<Residues> all;
   std::set<size_t> used;
-  for (const Expr& condition : conditions) {
+  for (const Expr& condition : list_conditions(choice->condition)) {
     std::optional<Residues> residues = match_residues(statement, condition);
     if (residues && used.insert(residues->result).second && used.insert(residues->reduction).second)
       all.push_back(*residues);
