@@ -20,13 +20,10 @@ std::optional<Choice> find_common_condition(const Statement& statement, const Pr
       statement.guard.defined() || is_scatter(statement) || reads(statement, statement.tensor) ||
       !equal(choice->no, identity(statement.reduction, statement.value.type())))
     return std::nullopt;
-  int64_t terms = 1;
-  for (const Iterator& it : statement.domain) {
-    if (!it.reduction) continue;
-    terms *= extent_of(it);
+  const std::vector<Iterator> reduced = reduced_indices(statement);
+  for (const Iterator& it : reduced)
     if (expr_uses_var(choice->condition, it.name)) return std::nullopt;
-  }
-  if (terms < machine.least(machine::kSharedTerms)) return std::nullopt;
+  if (count_points(reduced) < machine.least(machine::kSharedTerms)) return std::nullopt;
   return reads_outside(choice->yes, program, statement.domain) ? std::nullopt : choice;
 }
 
