@@ -26,6 +26,7 @@ class Visitor : public Halide::Internal::IRGraphVisitor {
 };
 class Mutator : public Halide::Internal::IRGraphMutator {
  public:
+  using IRGraphMutator::mutate;
   Expr mutate(const Expr& e) override {
     return shares ? IRGraphMutator::mutate(e) : IRMutator::mutate(e);
   }

@@ -208,10 +208,7 @@ class Collapser {
     return mutate(e, [&](const Call* op, Mutator& self) {
       const std::string name = read_name(op);
       if (name.empty()) return self.inside(op);
-      std::vector<Expr> arguments;
-      for (const Expr& argument : merged(name, op->args))
-        arguments.push_back(self.mutate(argument));
-      return Call::make(op->type, op->name, arguments, op->call_type);
+      return Call::make(op->type, op->name, self.mutate(merged(name, op->args)), op->call_type);
     });
   }
 

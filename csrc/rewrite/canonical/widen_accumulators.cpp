@@ -28,8 +28,7 @@ Expr widen_value(const Expr& e) {
           Expr read = self.inside(op);
           return is_narrow(op->type) ? Halide::cast(kWide, read) : read;
         }
-        std::vector<Expr> arguments;
-        for (const Expr& argument : op->args) arguments.push_back(self.mutate(argument));
+        std::vector<Expr> arguments = self.mutate(op->args);
         std::string function = math_name(op);
         if (function == "nextafter" && is_narrow(op->type)) {
           // The values of the type itself.
