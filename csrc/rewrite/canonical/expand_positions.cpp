@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/error.h"
 #include "ir/expressions/walk.h"
 
 namespace tc::ir {
@@ -38,82 +37,62 @@ Expr make_key(const Expr& value, bool largest) {
   return select(magnitude > infinity, largest ? integer.max() : integer.min(), key);
 }
 
-class Expander {
- public:
-  explicit Expander(Program& program) : program_(program) {}
-
-  /// The statements in the place of one that finds a position.
-  std::vector<Statement> expand(const Statement& statement) {
-    made_.clear();
-    bool largest = statement.reduction == Reduction::ArgMax;
-    const std::vector<Iterator> reduced = reduced_indices(statement);
-    const int64_t count = count_points(reduced);
-    Type positions = count <= kMostPositions ? Halide::Int(32) : Halide::Int(64);
-    const Expr position = position_in(reduced, positions);
-    Expr key = make_key(statement.value, largest);
-    bool packs = key.type().bits() <= 32 && positions.bits() == 32;
-    Expr found = packs ? pack(statement, key, position, largest, count)
-                       : look_for(statement, key, position, largest);
-
-    Statement result = statement;
-    assign(result);
-    result.domain = kept_indices(statement);
-    result.meaning = concat(assignment_text(statement), ", the positions alone");
-    if (reduced.size() == 1) found = found + Halide::cast(found.type(), reduced[0].min);
-    result.value = Halide::cast(program_.tensor(statement.tensor).type, simplify(found));
-    made_.push_back(result);
-    return std::move(made_);
-  }
-
- private:
-  /// One reduction over value and position; the position as int32, below `count`.
-  Expr pack(const Statement& statement, Expr key, Expr position, bool largest, int64_t count) {
-    const Type wide = key.type().with_bits(64);
-    const Expr last = make_const(position.type(), std::max<int64_t>(count, 1) - 1);
-    if (largest) position = last - position;
-    Expr both =
-        Halide::cast(wide, key) * make_const(wide, int64_t{1} << 32) + Halide::cast(wide, position);
-    Expr found = store(statement, ".both", largest ? Reduction::Max : Reduction::Min, both, "");
-    found = Halide::cast<int32_t>(found);
-    return largest ? last - found : found;
-  }
-
-  /// The extreme value, then the first position that has it.
-  Expr look_for(const Statement& statement, Expr key, const Expr& position, bool largest) {
-    if (has_float_arithmetic(statement.value))
-      key = store(statement, ".values", Reduction::None, key, " (the values)");
-    Expr extreme =
-        store(statement, ".value", largest ? Reduction::Max : Reduction::Min, key, " (its value)");
-    return store(statement, ".at", Reduction::Min,
-                 select(key == extreme, position, position.type().max()), " (where that value is)");
-  }
-
-  /// Keeps a reduction of values, or those of every point, in a temporary; reads it.
-  Expr store(const Statement& statement, const std::string& suffix, Reduction reduction,
-             const Expr& value, const std::string& remark) {
+/// Lets a statement that finds a position read it from temporaries; returns what writes these.
+std::vector<Statement> expand(Statement& statement, Program& program) {
+  const bool largest = statement.reduction == Reduction::ArgMax;
+  const Reduction extreme = largest ? Reduction::Max : Reduction::Min;
+  const std::vector<Iterator> reduced = reduced_indices(statement);
+  const int64_t count = count_points(reduced);
+  const Type positions = count <= kMostPositions ? Halide::Int(32) : Halide::Int(64);
+  const Expr position = position_in(reduced, positions);
+  const std::string text = assignment_text(statement);
+  std::vector<Statement> made;
+  // Keeps a reduction of values, or those of every point; reads it.
+  const auto store = [&](const std::string& suffix, Reduction reduction, const Expr& value,
+                         const std::string& remark) {
     Statement copy = statement;
     copy.reduction = reduction;
     copy.initializes = reduction != Reduction::None;
-    copy.meaning = assignment_text(statement) + remark;
+    copy.meaning = text + remark;
     copy.value = value;
     for (Iterator& it : copy.domain) it.reduction = it.reduction && copy.initializes;
-    const Expr made = write_temporary(program_, copy, statement.tensor + suffix, value.type(),
-                                      kept_indices(copy));
-    made_.push_back(std::move(copy));
-    return made;
+    const Expr stored =
+        write_temporary(program, copy, statement.tensor + suffix, value.type(), kept_indices(copy));
+    made.push_back(std::move(copy));
+    return stored;
+  };
+
+  Expr key = make_key(statement.value, largest), found;
+  if (key.type().bits() <= 32 && positions.bits() == 32) {
+    // One reduction over value and position, which is below `count`.
+    const Type wide = key.type().with_bits(64);
+    const Expr last = make_const(positions, std::max<int64_t>(count, 1) - 1);
+    const Expr both = Halide::cast(wide, key) * make_const(wide, int64_t{1} << 32) +
+                      Halide::cast(wide, largest ? last - position : position);
+    found = Halide::cast<int32_t>(store(".both", extreme, both, ""));
+    if (largest) found = last - found;
+  } else {
+    // The extreme value, then the first position that has it.
+    if (has_float_arithmetic(statement.value))
+      key = store(".values", Reduction::None, key, " (the values)");
+    const Expr value = store(".value", extreme, key, " (its value)");
+    found = store(".at", Reduction::Min, select(key == value, position, positions.max()),
+                  " (where that value is)");
   }
 
-  Program& program_;
-  std::vector<Statement> made_;  ///< in the place of the one being replaced
-};
+  if (reduced.size() == 1) found = found + Halide::cast(found.type(), reduced[0].min);
+  statement.value = Halide::cast(program.tensor(statement.tensor).type, simplify(found));
+  statement.domain = kept_indices(statement);
+  statement.meaning = text + ", the positions alone";
+  assign(statement);
+  return made;
+}
 
 }  // namespace
 
 void expand_positions(Program& program) {
-  Expander expander(program);
-  replace_statements(program, [&](const Statement& statement) {
-    return is_position(statement.reduction) ? expander.expand(statement)
-                                            : std::vector<Statement>{statement};
+  put_in_front(program, [&](Statement& statement) {
+    return is_position(statement.reduction) ? expand(statement, program) : std::vector<Statement>();
   });
 }
 
