@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "base/numbers.h"
@@ -42,18 +43,17 @@ class Splitter : public ProgramPass {
   std::vector<Statement> interleave(const Statement& statement) {
     const Cut cut = choose_interleaved(statement);
     if (cut.parts == 1) return {statement};
-    const Split made = make_parts(statement, cut);
-    Statement parts = made.parts;
+    auto [parts, combine] = make_parts(statement, cut);
     const Iterator& whole = statement.domain[cut.iterator];
-    const Expr place =
-        make_variable(whole.name) * static_cast<int>(cut.parts) + make_variable(made.index);
+    const Expr place = make_variable(whole.name) * static_cast<int>(cut.parts) +
+                       make_variable(parts.domain[0].name);
     restrict_range(parts, whole.name, whole.min + place, cut.length);
     if (cut.rest > 0) {
       const Expr inside = place < whole.extent;
       parts.guard = parts.guard.defined() ? inside && parts.guard : inside;
     }
     std::vector<Statement> all = interleave(parts);
-    for (Statement& each : interleave(made.combine)) all.push_back(std::move(each));
+    for (Statement& each : interleave(combine)) all.push_back(std::move(each));
     return all;
   }
 
@@ -145,23 +145,16 @@ class Splitter : public ProgramPass {
     return cut.parts > 1 ? cut : Cut();
   }
 
-  /// The two statements that a cut makes: `parts` has all values of the index still.
-  struct Split {
-    Statement parts, combine;
-    std::string index;  ///< of the parts
-  };
-  Split make_parts(const Statement& statement, const Cut& cut) {
+  /// The two statements that a cut makes: that of the parts, whose index comes first and which
+  /// still has all values of the one that is cut, and the one that combines them.
+  std::pair<Statement, Statement> make_parts(const Statement& statement, const Cut& cut) {
     const Iterator& whole = statement.domain[cut.iterator];
-    Iterator part = whole;
-    part.name = unused_index(statement, whole.name + "_part");
-    part.meaning = "parts of " + whole.name;
-    part.min = 0;
-    part.extent = static_cast<int>(cut.parts);
+    Iterator part = make_index(statement, whole.name + "_part", static_cast<int>(cut.parts),
+                               "parts of " + whole.name);
 
     // The partial results, over the parts and the results' own iterators.
     Statement parts = statement, combine = statement;
     combine.domain = kept_indices(statement);
-    part.reduction = false;
     parts.domain = combine.domain;
     parts.domain.insert(parts.domain.begin(), part);
     part.reduction = true;
@@ -172,14 +165,13 @@ class Splitter : public ProgramPass {
     parts.initializes = true;
     combine.guard = Expr();
     combine.meaning.clear();
-    return {parts, combine, part.name};
+    return {parts, combine};
   }
 
   void split(const Statement& statement, const Cut& cut) {
     const Iterator& whole = statement.domain[cut.iterator];
-    Split made = make_parts(statement, cut);
-    Statement &parts = made.parts, &combine = made.combine;
-    Expr start = whole.min + make_variable(made.index) * static_cast<int>(cut.length);
+    auto [parts, combine] = make_parts(statement, cut);
+    Expr start = whole.min + make_variable(parts.domain[0].name) * static_cast<int>(cut.length);
     restrict_range(parts, whole.name, start + make_variable(whole.name), cut.length);
 
     if (std::any_of(combined_.begin(), combined_.end(),

@@ -145,10 +145,8 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
     Iterator& y = part.domain[all[i].result];
     Iterator& k = part.domain[all[i].reduction];
     const auto modulus = static_cast<int>(all[i].modulus);
-    Iterator residue = y;
-    residue.name = unused_index(statement, y.name + "_residue");
-    residue.extent = static_cast<int>(piece.count);
-    residue.meaning = concat(y.name, " % ", modulus);
+    Iterator residue = make_index(statement, y.name + "_residue", static_cast<int>(piece.count),
+                                  concat(y.name, " % ", modulus));
     Expr place = static_cast<int>(piece.first);
     if (temporary) place = make_variable(residue.name) + place;
     values[y.name] = make_variable(y.name) * modulus + place;

@@ -153,10 +153,8 @@ class SplitColumns : public ProgramPass {
     Statement rest = statement;
     columns.extent = static_cast<int>(extent_of(columns) - split.rest);
     Iterator& last = rest.domain[split.columns];
-    last.name = unused_index(statement, columns.name + "_rest");
-    last.meaning = "the last of " + columns.name;
-    last.min = 0;
-    last.extent = static_cast<int>(split.rest);
+    last = make_index(statement, columns.name + "_rest", static_cast<int>(split.rest),
+                      "the last of " + columns.name);
     const Expr place = columns.min + columns.extent + make_variable(last.name);
     auto move = [&](Expr& e) { e = simplify_integers(substitute(columns.name, place, e), {}); };
     for_each_expression(rest, move);
