@@ -16,14 +16,6 @@ struct Use {
   const Call* read = nullptr;
 };
 
-std::vector<Use> find_uses(const Program& program, const std::string& tensor) {
-  std::vector<Use> uses;
-  for (size_t s = 0; s < program.statements.size(); ++s)
-    for (const Call* read : reads_of(program.statements[s]))
-      if (read_name(read) == tensor) uses.push_back({s, read});
-  return uses;
-}
-
 /// Whether the read's subscripts are distinct iterators and name every iterator of the statement,
 /// so that no element is computed twice.
 bool visits_once(const Statement& statement, const Call* read) {
@@ -52,12 +44,13 @@ Expr put_in_place(const Statement& definition, const Expr& e) {
 bool try_inline(Program& program, const std::string& name) {
   size_t definition = 0;
   int writers = 0;
-  for (size_t s = 0; s < program.statements.size(); ++s)
-    if (program.statements[s].tensor == name) {
-      definition = s;
-      ++writers;
-    }
-  const std::vector<Use> uses = find_uses(program, name);
+  std::vector<Use> uses;
+  for (size_t s = 0; s < program.statements.size(); ++s) {
+    const Statement& statement = program.statements[s];
+    if (statement.tensor == name) definition = s, ++writers;
+    for (const Call* read : reads_of(statement))
+      if (read_name(read) == name) uses.push_back({s, read});
+  }
   if (writers != 1 || uses.empty() || uses.front().statement <= definition) return false;
   const Statement source = program.statements[definition];
   if (!is_definition(source)) return false;
