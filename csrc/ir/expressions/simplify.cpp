@@ -78,13 +78,9 @@ class DecideConditions : public IRMutator {
     // Lazy "and" and "or".
     const Call* op = condition.as<Call>();
     if (!op || !op->is_intrinsic(Call::if_then_else)) return;
-    if (value && is_const_zero(op->args[2])) {
-      learn(op->args[0], true);
-      learn(op->args[1], true);
-    }
-    if (!value && is_const_one(op->args[1])) {
-      learn(op->args[0], false);
-      learn(op->args[2], false);
+    if (value ? is_const_zero(op->args[2]) : is_const_one(op->args[1])) {
+      learn(op->args[0], value);
+      learn(op->args[value ? 1 : 2], value);
     }
   }
 
