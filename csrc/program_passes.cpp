@@ -97,7 +97,7 @@ const PassList<P, C> kProgramPasses(
          "every left-hand side is plain, or a scatter that starts from what was there",
          [](P& p, C& c) { ir::lower_scatters(p.program, c.cuda && !runtime::deterministic()); }},
         {"shrink_ranges", "in front of start_at_zero: ranges that are left may begin anywhere",
-         [](P& p, C&) { ir::shrink_ranges(p.program); }, is_free},
+         [](P& p, C&) { rewrite::shrink_ranges(p.program); }, is_free},
         {"start_at_zero", "later passes, and tiles, count from 0",
          [](P& p, C&) { ir::start_at_zero(p.program); }},
         {"decide_conditions", "in front of those that look at what conditions leave",
@@ -108,7 +108,7 @@ const PassList<P, C> kProgramPasses(
          [](P& p, C&) { ir::widen_accumulators(p.program); }},
         {"split_residues",
          "in front of the passes over sums, which see products without conditions then",
-         [](P& p, C&) { ir::split_residues(p.program); }, is_free},
+         [](P& p, C&) { rewrite::split_residues(p.program); }, is_free},
         {"lay_out_sums",
          "share_sums and nest_sums look at strides, while products are those of the text",
          lay_out_temporaries, is_free},
@@ -132,9 +132,9 @@ const PassList<P, C> kProgramPasses(
         {"share_values", "behind find_scans, which needs sums of exponentials as the text has them",
          [](P& p, C& c) { ir::share_values(p.program, p.layouts, c.machine); }, is_free},
         {"split_ranges", "needs layouts; in front of what looks for contiguous reads",
-         [](P& p, C&) { ir::split_ranges(p.program, p.layouts); }, makes_vectors},
+         [](P& p, C&) { rewrite::split_ranges(p.program, p.layouts); }, makes_vectors},
         {"reverse_indices", "behind split_ranges, whose pieces may be read backwards",
-         [](P& p, C&) { ir::reverse_indices(p.program, p.layouts); }, is_on_cpu},
+         [](P& p, C&) { rewrite::reverse_indices(p.program, p.layouts); }, is_on_cpu},
         {"make_offset_tables", "behind reverse_indices: steps count up",
          [](P& p, C& c) { ir::make_offset_tables(p.program, p.layouts, c.machine); }, is_on_cpu},
         {"gather_operands", "behind make_offset_tables, whose tables it reads through",
@@ -158,7 +158,7 @@ const PassList<P, C> kProgramPasses(
         {"give_owners", "behind those that change domains, from which owners are made",
          [](P& p, C&) { ir::give_owners(p.program); }, makes_owners},
         {"free_reads", "last: guards are those that code is made for",
-         [](P& p, C&) { ir::free_reads(p.program, p.layouts); }, makes_vectors},
+         [](P& p, C&) { rewrite::free_reads(p.program, p.layouts); }, makes_vectors},
     });
 
 }  // namespace

@@ -158,8 +158,9 @@ class Find {
     if (prefix.up_to && results + prefix.offset <= 0) return false;
     if (!dimension_of(statement, prefix.result.name)) return false;
     // Conditions are joined in another order, so that none may be what another one's reads need.
-    if (std::any_of(others.begin(), others.end(),
-                    [&](const Expr& e) { return reads_outside(e, program_, statement.domain); }))
+    if (std::any_of(others.begin(), others.end(), [&](const Expr& e) {
+          return rewrite::reads_outside(e, program_, statement.domain);
+        }))
       return false;
     Expr inside;
     auto join = [](Expr& all, const Expr& e) { all = all.defined() ? all && e : e; };
@@ -173,7 +174,8 @@ class Find {
     }
     prefix.value = inside.defined() ? choose_lazily(inside, choice.yes, choice.no) : choice.yes;
     // The scan has the terms of all results, also of those that do not exist.
-    if (prefix.outside.defined() && reads_outside(prefix.value, program_, statement.domain))
+    if (prefix.outside.defined() &&
+        rewrite::reads_outside(prefix.value, program_, statement.domain))
       return false;
     if (!is_identity(choice.no, statement.reduction)) {
       if (!is_extreme(statement.reduction) || !others.empty() ||

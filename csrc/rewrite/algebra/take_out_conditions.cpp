@@ -24,7 +24,7 @@ std::optional<Choice> find_common_condition(const Statement& statement, const Pr
   for (const Iterator& it : reduced)
     if (expr_uses_var(choice->condition, it.name)) return std::nullopt;
   if (count_points(reduced) < machine.least(machine::kSharedTerms)) return std::nullopt;
-  return reads_outside(choice->yes, program, statement.domain) ? std::nullopt : choice;
+  return rewrite::reads_outside(choice->yes, program, statement.domain) ? std::nullopt : choice;
 }
 
 }  // namespace

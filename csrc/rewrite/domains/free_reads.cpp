@@ -8,9 +8,11 @@
 #include "ir/visit.h"
 #include "rewrite/domains/inside.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 
 namespace {
+
+using namespace ir;
 
 /// The index along which results are neighbours; null where there is none.
 const Iterator* contiguous_index(const Statement& statement, const Layouts& layouts) {
@@ -54,4 +56,4 @@ void free_reads(Program& program, const Layouts& layouts) {
   }
 }
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

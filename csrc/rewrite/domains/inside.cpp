@@ -4,7 +4,9 @@
 #include "ir/visit.h"
 #include "poly/index_sets.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
+
+using namespace ir;
 
 bool lies_inside(const Call* read, const Program& program, const std::vector<Iterator>& domain) {
   Bounds bounds;
@@ -29,4 +31,4 @@ bool reads_outside(const Expr& e, const Program& program, const std::vector<Iter
   });
 }
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

@@ -5,13 +5,15 @@
 
 #include "ir/program.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 
 /// Whether a read needs no guard: intervals know products of indices, sets what belongs together.
 /// Nothing is known of subscripts that are data. Of a specialised program.
-bool lies_inside(const Call* read, const Program& program, const std::vector<Iterator>& domain);
+bool lies_inside(const Halide::Internal::Call* read, const ir::Program& program,
+                 const std::vector<ir::Iterator>& domain);
 
 /// Whether a read in an expression may be where its tensor has no element.
-bool reads_outside(const Expr& e, const Program& program, const std::vector<Iterator>& domain);
+bool reads_outside(const ir::Expr& e, const ir::Program& program,
+                   const std::vector<ir::Iterator>& domain);
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

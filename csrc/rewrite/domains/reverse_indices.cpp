@@ -4,8 +4,10 @@
 #include "ir/expressions/simplify.h"
 #include "ir/scan.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 namespace {
+
+using namespace ir;
 
 /// Whether neighbours along an index lie in falling order, and nowhere in rising order.
 bool runs_backwards(const Statement& statement, const Iterator& it, const Program& program,
@@ -33,4 +35,4 @@ void reverse_indices(Program& program, const Layouts& layouts) {
   }
 }
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

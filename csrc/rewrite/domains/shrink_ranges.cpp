@@ -6,8 +6,10 @@
 #include "ir/expressions/reads.h"
 #include "poly/index_sets.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 namespace {
+
+using namespace ir;
 
 /// The index of the reduction that a condition speaks of, if it speaks of nothing else.
 Iterator* only_index(Statement& statement, const Expr& condition) {
@@ -72,4 +74,4 @@ void shrink_ranges(Program& program) {
   }
 }
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

@@ -17,8 +17,10 @@
 #include "machine/limits.h"
 #include "poly/index_sets.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 namespace {
+
+using namespace ir;
 
 /// factor * index + offset for first <= index < end.
 struct Piece {
@@ -219,4 +221,4 @@ void split_ranges(Program& program, const Layouts& layouts) {
   });
 }
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

@@ -4,7 +4,7 @@
 #include "ir/layout.h"
 #include "ir/program.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 
 /// O(n, w) = X(n, (w - 3 + W) % W), an image that goes on from its other side, is three copies of
 /// neighbours: of the left border, the middle and the right border (index-set splitting; Griebl,
@@ -13,6 +13,6 @@ namespace tc::ir {
 /// alone say where it reads, in a few pieces on each of which they are affine, or in one, and the
 /// longest piece then reads neighbours. Runs on a specialised program whose indices count from 0,
 /// before collapse_dimensions.
-void split_ranges(Program& program, const Layouts& layouts);
+void split_ranges(ir::Program& program, const Layouts& layouts);
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

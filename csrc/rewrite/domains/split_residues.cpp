@@ -16,8 +16,10 @@
 #include "machine/limits.h"
 #include "poly/index_sets.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 namespace {
+
+using namespace ir;
 
 /// Terms count where y = sign * k + offset + modulus * z for some z.
 struct Residues {
@@ -276,4 +278,4 @@ void split_residues(Program& program) {
   });
 }
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite

@@ -3,7 +3,7 @@
 
 #include "ir/program.h"
 
-namespace tc::ir {
+namespace tc::rewrite {
 
 /// The strides of a transposed convolution, or of the gradient of a strided one, are conditions
 /// such as (y - k) % 2 == 0 around every term, of an index of the results and one of the reduction.
@@ -14,6 +14,6 @@ namespace tc::ir {
 /// A condition is one of these where the set of points that it holds at is a stride and nothing
 /// else; others stay, with indices put in. Runs on a specialised program whose indices count from
 /// 0, before scop.
-void split_residues(Program& program);
+void split_residues(ir::Program& program);
 
-}  // namespace tc::ir
+}  // namespace tc::rewrite
