@@ -62,13 +62,16 @@ tc::einsum::Table read_table(const char* name, const DLTensor& tensor) {
   for (int64_t i = 0; i < count; ++i) {
     int64_t offset = 0;
     for (size_t d = 0; d < at.size(); ++d) offset += at[d] * strides[d];
-    int64_t value = tc::runtime::read_integer(tensor.dtype, data + offset * type.bytes(),
-                                              [](auto v) { return static_cast<int64_t>(v); });
-    // Products with factors and sums of such values must stay within 64 bits.
-    if (value > INT32_MAX || value < INT32_MIN) {
+    const int64_t value = tc::runtime::read_integer(tensor.dtype, data + offset * type.bytes(),
+                                                    [](auto v) { return static_cast<int64_t>(v); });
+    // Products with factors and sums of such values must stay within 64 bits. Above 2^63, unsigned
+    // numbers are negative here.
+    if (value > INT32_MAX || value < INT32_MIN || (value < 0 && type.is_uint())) {
       std::string place;
       for (int64_t k : at) place += tc::concat(place.empty() ? "" : ", ", k);
-      throw tc::ShapeError("einsum: table ", name, " holds ", value, " at [", place,
+      const std::string shown_value =
+          type.is_uint() ? std::to_string(static_cast<uint64_t>(value)) : std::to_string(value);
+      throw tc::ShapeError("einsum: table ", name, " holds ", shown_value, " at [", place,
                            "], but indices have 32 bits");
     }
     table.values.push_back(value);

@@ -121,6 +121,7 @@ void Task::start(const std::shared_ptr<Task>& task) {
   }
   std::lock_guard<std::mutex> lock(running().mutex);
   running().tasks.erase(task.get());
+  running().changed.notify_all();
   task->end(std::make_exception_ptr(
       Error(TC_USAGE_ERROR, "out of memory or of threads: none could be started to compile in")));
 }

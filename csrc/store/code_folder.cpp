@@ -163,7 +163,10 @@ int64_t trim(int directory, int64_t most) {
   int64_t total = 0;
   const int copy = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   DIR* listed = copy >= 0 ? fdopendir(copy) : nullptr;
-  if (!listed) return 0;
+  if (!listed) {
+    if (copy >= 0) close(copy);
+    return 0;
+  }
   const time_t now = time(nullptr);
   while (const dirent* each = readdir(listed)) {
     const std::string name = each->d_name;

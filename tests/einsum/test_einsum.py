@@ -381,6 +381,7 @@ def test_mutated_equations() -> None:
 # ---- errors
 
 A = torch.ones(3, 4)
+UNSIGNED = torch.tensor([0, -1], dtype=torch.int64).view(torch.uint64)
 WRONG = [
     ("ij,jk->ikk", (), {}, tc.LanguageError, "label k stands in the output twice", 10),
     ("i$j", (), {}, tc.LanguageError, "expected labels (letters), ( or ... in the equation", 2),
@@ -473,6 +474,11 @@ WRONG = [
     (
         *("i(t[i])", (A,), {"t": [0, 1, 2**40]}, tc.ShapeError),
         "table t holds 1099511627776 at [2], but indices have 32 bits",
+        None,
+    ),
+    (
+        *("i(t[i])", (A,), {"t": UNSIGNED}, tc.ShapeError),
+        "table t holds 18446744073709551615 at [1], but indices have 32 bits",
         None,
     ),
     (

@@ -260,16 +260,15 @@ Stmt define_switched_off_lanes(const Stmt& stmt, const std::set<std::string>& em
 }
 
 Stmt hide_negative_offsets(const Stmt& stmt) {
-  std::map<int64_t, std::string> names;
+  std::map<std::pair<int, int64_t>, std::string> names;  // by bits and value
   auto hide = [&](const Expr& index) {
     const auto* ramp = index.as<Ramp>();
     auto base = ramp ? as_const_int(ramp->base) : std::nullopt;
     auto stride = ramp ? as_const_int(ramp->stride) : std::nullopt;
     if (!base || !stride || (*base >= 0 && *stride >= 0)) return index;
-    std::string& name = names[*base];
+    std::string& name = names[{ramp->base.type().bits(), *base}];
     if (name.empty()) name = unique_name("offset");
-    Expr variable = ir::make_variable(name);
-    return Ramp::make(Halide::cast(ramp->base.type(), variable), ramp->stride, ramp->lanes);
+    return Ramp::make(Variable::make(ramp->base.type(), name), ramp->stride, ramp->lanes);
   };
   Stmt result = ir::mutate(
       stmt,
@@ -283,8 +282,8 @@ Stmt hide_negative_offsets(const Stmt& stmt) {
         return Store::make(op->name, value, index, op->param, self.mutate(op->predicate),
                            op->alignment);
       });
-  for (const auto& [value, name] : names)
-    result = LetStmt::make(name, static_cast<int>(value), result);
+  for (const auto& [constant, name] : names)
+    result = LetStmt::make(name, make_const(Int(constant.first), constant.second), result);
   return result;
 }
 

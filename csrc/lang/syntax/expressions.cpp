@@ -68,6 +68,9 @@ ExpressionPtr converted(const ExpressionPtr& rest, const Expression& operand, co
 }  // namespace
 
 ExpressionPtr integer(int64_t value) {
+  if (value == INT64_MIN)  // whose magnitude is no number of 64 bits
+    return make_operator(ExpressionKind::Binary, Operator::Subtract,
+                         {integer(value + 1), integer(1)});
   if (value < 0) return make_operator(ExpressionKind::Unary, Operator::Negate, {integer(-value)});
   ExpressionPtr node = make(ExpressionKind::Number, {});
   node->name = std::to_string(value);
