@@ -5,7 +5,8 @@
 #include "base/error.h"
 #include "codegen/cuda/cuda_printer.h"
 #include "codegen/names.h"
-#include "codegen/tiles/passes.h"
+#include "codegen/tiles/accumulations.h"
+#include "codegen/tiles/intrinsics.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {

@@ -1,7 +1,8 @@
+#include "codegen/rename_buffers.h"
+
 #include <set>
 
 #include "base/error.h"
-#include "codegen/lower_nest.h"
 #include "codegen/names.h"
 
 namespace tc::codegen {

@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "check.h"
-#include "codegen/prefetch/passes.h"
+#include "codegen/prefetch/prefetch_panels.h"
+#include "codegen/prefetch/prefetch_parts.h"
+#include "codegen/prefetch/prefetch_passes.h"
 #include "codegen/prefetch/walks.h"
 
 namespace {

@@ -21,7 +21,7 @@
 #include "codegen/cpu/checked_indices.h"
 #include "codegen/math/special_functions.h"
 #include "codegen/names.h"
-#include "codegen/vectors/passes.h"
+#include "codegen/vectors/stream_rows.h"
 #include "ir/visit.h"
 #include "runtime/machine_code.h"
 #include "runtime/nontemporal.h"

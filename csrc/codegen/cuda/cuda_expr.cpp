@@ -168,6 +168,7 @@ CudaExprPrinter::Text CudaExprPrinter::binary(const Expr& a, const char* op, con
 /// Brings what C computed in int or float back to the type the operation has.
 CudaExprPrinter::Text CudaExprPrinter::wrapped(const Type& type, Text text) {
   if (is_16_bit_float(type)) {
+    (type.is_bfloat() ? prelude_.bfloat16 : prelude_.half) = true;
     return {(type.is_bfloat() ? "tc::round_bfloat16(" : "tc::round_half(") + text.text + ")",
             kPrimary, text.text};
   }

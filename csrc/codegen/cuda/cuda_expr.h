@@ -20,6 +20,9 @@ std::string storage_type(const ir::Type& type);
 bool is_16_bit_float(const ir::Type& type);
 
 class CudaExprPrinter {
+ public:
+  virtual ~CudaExprPrinter() = default;
+
  protected:
   /// A name of the function's text: where it came from, and how elements are reached.
   struct Binding {

@@ -1,3 +1,5 @@
+#include "codegen/cuda/shared_copies.h"
+
 #include <set>
 #include <string>
 

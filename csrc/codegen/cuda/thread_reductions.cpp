@@ -1,3 +1,5 @@
+#include "codegen/cuda/thread_reductions.h"
+
 #include <string>
 
 #include "base/error.h"

@@ -1,9 +1,10 @@
+#include "codegen/math/common_calls.h"
+
 #include <map>
 #include <string>
 #include <vector>
 
 #include "codegen/math/named.h"
-#include "codegen/math/passes.h"
 #include "codegen/names.h"
 #include "ir/program.h"
 #include "ir/visit.h"

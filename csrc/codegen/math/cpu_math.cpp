@@ -1,10 +1,12 @@
+#include "codegen/math/cpu_math.h"
+
 #include <limits>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
-#include "codegen/math/passes.h"
 #include "codegen/math/special_functions.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/math/vector_math.h"

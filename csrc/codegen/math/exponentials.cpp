@@ -1,8 +1,10 @@
+#include "codegen/math/exponentials.h"
+
 #include <functional>
 
+#include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
-#include "codegen/math/vector_math.h"
 #include "codegen/names.h"
 
 namespace tc::codegen {

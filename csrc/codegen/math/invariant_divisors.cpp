@@ -1,3 +1,5 @@
+#include "codegen/math/invariant_divisors.h"
+
 #include <algorithm>
 #include <cmath>
 #include <set>
@@ -5,7 +7,6 @@
 #include <vector>
 
 #include "codegen/math/named.h"
-#include "codegen/math/passes.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"
 #include "ir/loops.h"

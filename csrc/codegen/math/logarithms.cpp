@@ -1,9 +1,11 @@
+#include "codegen/math/logarithms.h"
+
 #include <cmath>
 #include <limits>
 
+#include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
-#include "codegen/math/vector_math.h"
 #include "codegen/names.h"
 
 namespace tc::codegen {

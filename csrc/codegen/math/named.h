@@ -26,27 +26,15 @@ Body with_names(const NamedValues& names, Body body) {
 class Names {
  public:
   /// A name for a value of names so far, or the value itself where that is as short.
-  ir::Expr operator()(const ir::Expr& value) {
-    if (value.as<Halide::Internal::Variable>() || value.as<Halide::Internal::Load>() ||
-        Halide::Internal::is_const(value))
-      return value;
-    values_.emplace_back(Halide::Internal::unique_name("m"), value);
-    return Halide::Internal::Variable::make(value.type(), values_.back().first);
-  }
+  ir::Expr operator()(const ir::Expr& value);
   /// An expression of these names with their values.
-  ir::Expr around(ir::Expr e) const {
-    return with_names<Halide::Internal::Let>(values_, std::move(e));
-  }
+  ir::Expr around(ir::Expr e) const;
 
  private:
   NamedValues values_;
 };
 
 /// `use` of a name for one value.
-inline ir::Expr named(const ir::Expr& value, const std::function<ir::Expr(const ir::Expr&)>& use) {
-  Names names;
-  const ir::Expr name = names(value);
-  return names.around(use(name));
-}
+ir::Expr named(const ir::Expr& value, const std::function<ir::Expr(const ir::Expr&)>& use);
 
 }  // namespace tc::codegen

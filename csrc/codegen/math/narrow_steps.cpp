@@ -1,5 +1,6 @@
+#include "codegen/math/narrow_steps.h"
+
 #include "codegen/math/named.h"
-#include "codegen/math/passes.h"
 #include "codegen/names.h"
 #include "ir/program.h"
 #include "ir/visit.h"

@@ -1,10 +1,10 @@
+#include "codegen/math/strict_floats.h"
+
 #include <cmath>
 #include <limits>
 #include <optional>
 
 #include "codegen/math/named.h"
-#include "codegen/math/passes.h"
-#include "codegen/math/strict_math.h"
 #include "codegen/names.h"
 #include "ir/visit.h"
 
@@ -80,6 +80,10 @@ Expr fma(const Expr& a, const Expr& b, const Expr& c) {
 }
 
 }  // namespace
+
+Expr strict(Type type, Call::IntrinsicOp op, const Expr& a, const Expr& b) {
+  return Call::make(type, op, {a, b}, Call::PureIntrinsic);
+}
 
 Stmt make_floats_strict(const Stmt& stmt) { return MakeStrict().mutate(stmt); }
 

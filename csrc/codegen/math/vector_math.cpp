@@ -3,6 +3,9 @@
 #include <limits>
 #include <map>
 
+#include "codegen/math/exponentials.h"
+#include "codegen/math/float_bits.h"
+#include "codegen/math/logarithms.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"

@@ -1,9 +1,11 @@
+#include "codegen/math/vector_trigonometry.h"
+
 #include <algorithm>
 #include <functional>
 #include <vector>
 
+#include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
-#include "codegen/math/passes.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"
 #include "ir/loops.h"

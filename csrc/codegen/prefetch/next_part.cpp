@@ -1,10 +1,11 @@
+#include "codegen/prefetch/next_part.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <optional>
 
 #include "codegen/names.h"
-#include "codegen/prefetch/walks.h"
 
 namespace tc::codegen {
 namespace {

@@ -1,3 +1,5 @@
+#include "codegen/prefetch/prefetch_gathers.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -6,7 +8,6 @@
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "codegen/names.h"
-#include "codegen/prefetch/passes.h"
 #include "codegen/prefetch/walks.h"
 #include "ir/expressions/simplify.h"
 #include "ir/loops.h"

@@ -1,3 +1,5 @@
+#include "codegen/prefetch/prefetch_panels.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <optional>
@@ -5,7 +7,7 @@
 
 #include "base/memory.h"
 #include "codegen/names.h"
-#include "codegen/prefetch/passes.h"
+#include "codegen/prefetch/next_part.h"
 #include "codegen/prefetch/walks.h"
 
 namespace tc::codegen {

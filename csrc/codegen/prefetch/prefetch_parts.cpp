@@ -1,3 +1,5 @@
+#include "codegen/prefetch/prefetch_parts.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -5,9 +7,9 @@
 
 #include "base/memory.h"
 #include "codegen/names.h"
-#include "codegen/prefetch/passes.h"
+#include "codegen/prefetch/next_part.h"
 #include "codegen/prefetch/walks.h"
-#include "codegen/workarounds/passes.h"
+#include "codegen/workarounds/hidden_zero.h"
 
 namespace tc::codegen {
 namespace {

@@ -1,3 +1,5 @@
+#include "codegen/prefetch/prefetch_passes.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
@@ -6,7 +8,6 @@
 
 #include "base/numbers.h"
 #include "codegen/names.h"
-#include "codegen/prefetch/passes.h"
 #include "codegen/prefetch/walks.h"
 #include "machine/limits.h"
 

@@ -1,3 +1,5 @@
+#include "codegen/prefetch/prefetch_rows.h"
+
 #include <algorithm>
 #include <optional>
 #include <vector>
@@ -5,7 +7,6 @@
 #include "base/memory.h"
 #include "base/numbers.h"
 #include "codegen/names.h"
-#include "codegen/prefetch/passes.h"
 #include "codegen/prefetch/walks.h"
 #include "ir/loops.h"
 #include "machine/limits.h"

@@ -10,7 +10,6 @@
 
 #include "base/memory.h"
 #include "base/numbers.h"
-#include "machine/cpu.h"
 #include "nest/nest.h"
 
 namespace tc::codegen {
@@ -126,14 +125,5 @@ inline ir::Expr wide(const ir::Expr& place) { return Halide::cast(Halide::Int(64
 inline ir::Expr wide(int64_t distance) {
   return Halide::Internal::make_const(Halide::Int(64), distance);
 }
-
-/// What an iteration of the innermost of the loops has to prefetch so that all iterations together,
-/// in the order in which they run, prefetch the part that belongs to the next iteration of the loop
-/// that moves `part`, some lines at a time, each into the second cache. Null where the next part
-/// overlaps this one, where there are fewer than `least_steps` iterations for a run, or where the
-/// loops do not say how many there are. What is beyond the last part is prefetched as well, which
-/// no program notices.
-nest::Nest prefetch_next_part(const Footprint& part, const Around& around, int64_t least_steps,
-                              const CpuMachine& machine);
 
 }  // namespace tc::codegen

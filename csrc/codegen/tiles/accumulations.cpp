@@ -1,13 +1,14 @@
+#include "codegen/tiles/accumulations.h"
+
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
-#include "codegen/math/strict_math.h"
+#include "codegen/math/float_bits.h"
 #include "codegen/names.h"
-#include "codegen/tiles/passes.h"
-#include "codegen/workarounds/passes.h"
+#include "codegen/workarounds/hidden_zero.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

@@ -1,3 +1,5 @@
+#include "codegen/tiles/forward_values.h"
+
 #include <iterator>
 #include <map>
 #include <utility>
@@ -5,7 +7,6 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
-#include "codegen/tiles/passes.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 

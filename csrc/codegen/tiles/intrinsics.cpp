@@ -1,3 +1,5 @@
+#include "codegen/tiles/intrinsics.h"
+
 #include <optional>
 #include <utility>
 #include <vector>

@@ -1,7 +1,8 @@
+#include "codegen/tiles/merge_reductions.h"
+
 #include <limits>
 
 #include "codegen/names.h"
-#include "codegen/tiles/passes.h"
 #include "ir/loops.h"
 
 namespace tc::codegen {

@@ -1,9 +1,10 @@
+#include "codegen/tiles/point_vectors.h"
+
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "codegen/names.h"
-#include "codegen/tiles/passes.h"
 #include "ir/expressions/choices.h"
 #include "ir/operations.h"
 #include "machine/limits.h"

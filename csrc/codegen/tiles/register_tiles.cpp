@@ -1,3 +1,5 @@
+#include "codegen/tiles/register_tiles.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -8,8 +10,11 @@
 #include "base/memory.h"
 #include "base/passes.h"
 #include "codegen/names.h"
-#include "codegen/tiles/passes.h"
-#include "codegen/workarounds/passes.h"
+#include "codegen/tiles/accumulations.h"
+#include "codegen/tiles/merge_reductions.h"
+#include "codegen/tiles/point_vectors.h"
+#include "codegen/tiles/unroll_reductions.h"
+#include "codegen/workarounds/hidden_zero.h"
 #include "ir/expressions/simplify.h"
 #include "machine/cpu.h"
 

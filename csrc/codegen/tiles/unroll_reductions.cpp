@@ -1,11 +1,12 @@
+#include "codegen/tiles/unroll_reductions.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <vector>
 
 #include "codegen/names.h"
-#include "codegen/tiles/passes.h"
-#include "codegen/workarounds/passes.h"
+#include "codegen/workarounds/hidden_zero.h"
 #include "ir/loops.h"
 #include "ir/program.h"
 #include "ir/visit.h"

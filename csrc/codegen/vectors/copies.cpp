@@ -1,3 +1,5 @@
+#include "codegen/vectors/copies.h"
+
 #include <algorithm>
 #include <cstdlib>
 #include <map>
@@ -8,7 +10,6 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
-#include "codegen/vectors/passes.h"
 #include "ir/loops.h"
 #include "machine/limits.h"
 

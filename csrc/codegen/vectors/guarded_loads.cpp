@@ -1,3 +1,5 @@
+#include "codegen/vectors/guarded_loads.h"
+
 #include <map>
 #include <set>
 #include <string>
@@ -6,7 +8,6 @@
 
 #include "codegen/math/named.h"
 #include "codegen/names.h"
-#include "codegen/vectors/passes.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/visit.h"

@@ -1,3 +1,5 @@
+#include "codegen/vectors/joined_lanes.h"
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -9,7 +11,6 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
-#include "codegen/vectors/passes.h"
 #include "ir/expressions/choices.h"
 #include "ir/visit.h"
 #include "machine/limits.h"

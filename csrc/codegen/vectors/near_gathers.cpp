@@ -1,3 +1,5 @@
+#include "codegen/vectors/near_gathers.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
@@ -5,7 +7,6 @@
 #include <vector>
 
 #include "codegen/names.h"
-#include "codegen/vectors/passes.h"
 #include "ir/visit.h"
 #include "machine/limits.h"
 

@@ -1,3 +1,5 @@
+#include "codegen/vectors/stream_rows.h"
+
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -5,7 +7,6 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
-#include "codegen/vectors/passes.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 #include "machine/limits.h"

@@ -1,5 +1,7 @@
+#include "codegen/vectors/vector_intrinsics.h"
+
 #include "codegen/names.h"
-#include "codegen/vectors/passes.h"
+#include "codegen/vectors/guarded_loads.h"
 #include "ir/expressions/choices.h"
 
 namespace tc::codegen {

@@ -1,10 +1,12 @@
+#include "codegen/vectors/vector_loops.h"
+
 #include <algorithm>
 #include <numeric>
 #include <set>
 #include <vector>
 
 #include "codegen/names.h"
-#include "codegen/vectors/passes.h"
+#include "codegen/vectors/near_gathers.h"
 #include "ir/expressions/walk.h"
 #include "ir/loops.h"
 #include "machine/limits.h"

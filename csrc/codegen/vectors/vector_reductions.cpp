@@ -1,3 +1,5 @@
+#include "codegen/vectors/vector_reductions.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -6,9 +8,9 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
-#include "codegen/tiles/passes.h"
-#include "codegen/vectors/passes.h"
-#include "codegen/workarounds/passes.h"
+#include "codegen/tiles/merge_reductions.h"
+#include "codegen/workarounds/byte_sums.h"
+#include "codegen/workarounds/hidden_zero.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/visit.h"

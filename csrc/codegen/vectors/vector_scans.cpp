@@ -1,9 +1,10 @@
+#include "codegen/vectors/vector_scans.h"
+
 #include <algorithm>
 #include <vector>
 
 #include "base/error.h"
 #include "codegen/names.h"
-#include "codegen/vectors/passes.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/visit.h"

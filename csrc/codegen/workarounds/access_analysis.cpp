@@ -1,7 +1,8 @@
+#include "codegen/workarounds/access_analysis.h"
+
 #include <cstdint>
 
 #include "codegen/names.h"
-#include "codegen/workarounds/passes.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 

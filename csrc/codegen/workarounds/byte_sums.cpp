@@ -1,5 +1,7 @@
+#include "codegen/workarounds/byte_sums.h"
+
 #include "codegen/names.h"
-#include "codegen/workarounds/passes.h"
+#include "codegen/workarounds/hidden_zero.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

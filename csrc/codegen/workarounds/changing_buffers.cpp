@@ -1,8 +1,9 @@
+#include "codegen/workarounds/changing_buffers.h"
+
 #include <map>
 #include <string>
 
 #include "codegen/names.h"
-#include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

@@ -1,7 +1,9 @@
+#include "codegen/workarounds/half_comparisons.h"
+
 #include <algorithm>
 
 #include "codegen/names.h"
-#include "codegen/workarounds/passes.h"
+#include "codegen/workarounds/hidden_zero.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

@@ -1,5 +1,6 @@
+#include "codegen/workarounds/hidden_zero.h"
+
 #include "codegen/names.h"
-#include "codegen/workarounds/passes.h"
 
 namespace tc::codegen {
 namespace {

@@ -1,6 +1,6 @@
-#include <utility>
+#include "codegen/workarounds/large_arrays.h"
 
-#include "codegen/workarounds/passes.h"
+#include <utility>
 
 namespace tc::codegen {
 

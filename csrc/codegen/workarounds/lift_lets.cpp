@@ -1,3 +1,5 @@
+#include "codegen/workarounds/lift_lets.h"
+
 #include <algorithm>
 #include <map>
 #include <string>
@@ -6,7 +8,6 @@
 
 #include "codegen/math/named.h"
 #include "codegen/names.h"
-#include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

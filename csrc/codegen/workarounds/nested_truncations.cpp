@@ -1,7 +1,8 @@
+#include "codegen/workarounds/nested_truncations.h"
+
 #include <utility>
 
 #include "codegen/names.h"
-#include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

@@ -1,8 +1,9 @@
+#include "codegen/workarounds/split_blocks.h"
+
 #include <cstdint>
 #include <vector>
 
 #include "codegen/names.h"
-#include "codegen/workarounds/passes.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {

@@ -224,7 +224,7 @@ RowBlock choose_row_block(const ClusterContext& in) {
     left /= block[m];
   }
   result.shares_loads = blocked > 0;
-  if (blocked == 0) share_steps(cluster, statement, nests[update], machine, block);
+  if (blocked == 0) share_steps(cluster, statement, nests[update], in.machine, block);
   return result;
 }
 

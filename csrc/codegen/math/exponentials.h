@@ -1,0 +1,21 @@
+// Functions of float or double that come down to powers of e, in strict operations without calls.
+#pragma once
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+// Infinities, NaN and the signs of zeros are as in C. x is a name, or as short.
+
+ir::Expr exponential(const ir::Expr& x);
+ir::Expr exponential_minus_one(const ir::Expr& x);
+ir::Expr hyperbolic_tangent(const ir::Expr& x);
+/// Of float alone. Exact for whole numbers.
+ir::Expr exponential_of_two(const ir::Expr& x);
+/// Of float alone.
+ir::Expr error_function(const ir::Expr& x);
+
+/// x, but from `low` to `high`; NaN stays.
+ir::Expr between(double low, const ir::Expr& x, double high);
+
+}  // namespace tc::codegen

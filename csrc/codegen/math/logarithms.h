@@ -1,0 +1,28 @@
+// Logarithms of float or double, in strict operations without calls.
+#pragma once
+
+#include <functional>
+
+#include "ir/halide.h"
+
+namespace tc::codegen {
+
+// Infinities, NaN and the signs of zeros are as in C. x is a name, or as short.
+
+ir::Expr logarithm(const ir::Expr& x);
+/// log(1 + x).
+ir::Expr logarithm_of_one_plus(const ir::Expr& x);
+/// Of float alone. Exact for powers of two.
+ir::Expr logarithm_to_two(const ir::Expr& x);
+
+/// `use` gets f and e, x = (1 + f) * 2^e and |f| <= 1/3, of an x that is positive and finite. e is
+/// an integer in the place where floats have their exponents.
+ir::Expr split_float(const ir::Expr& x,
+                     const std::function<ir::Expr(const ir::Expr& f, const ir::Expr& e)>& use);
+
+ir::Expr is_positive_finite(const ir::Expr& x);
+
+/// The logarithm of a u that is not positive and finite; an x that is infinite or NaN stays.
+ir::Expr outside_of_logarithm(const ir::Expr& u, const ir::Expr& x);
+
+}  // namespace tc::codegen
