@@ -284,7 +284,7 @@ Stmt hide_negative_offsets(const Stmt& stmt) {
                            op->alignment);
       });
   for (const auto& [constant, name] : names)
-    result = LetStmt::make(name, make_const(Int(constant.first), constant.second), result);
+    result = LetStmt::make(name, make_const(Halide::Int(constant.first), constant.second), result);
   return result;
 }
 
