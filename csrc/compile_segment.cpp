@@ -57,6 +57,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& progr
   std::set<std::string> temporaries;
   for (const auto& [name, tensor] : program.tensors)
     if (tensor.role == ir::TensorRole::Temporary) temporaries.insert(name);
+  const std::set<std::string> all = temporaries;
   body = run_pass(
       kMakeTemporariesPrivate,
       [&] { return nest::make_temporaries_private(body, temporaries, slices, job.machine); },
@@ -96,7 +97,7 @@ std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& progr
   auto kernel =
       codegen::compile_cpu("tc_kernel", body, arguments, workspaces, facts, job.texts, clock, kept);
   if (job.texts == Texts::All) kernel->texts["loop_nest"] = nest::to_string(body);
-  memory = describe_memory(workspaces, temporaries, *kernel);
+  memory = describe_memory(workspaces, all, *kernel);
   return kernel;
 }
 

@@ -107,7 +107,11 @@ class CheckIteration {
     for (const Loop* loop : inner_) {
       auto extent = as_const_int(loop->extent);
       auto step = ir::step_along(index, loop->name);
-      if (!extent || !step || *step < 0 || !as_const_int(loop->min)) {
+      // A slice begins where its tile does.
+      const bool moves = std::any_of(inner_.begin(), inner_.end(), [&](const Loop* around) {
+        return expr_uses_var(loop->min, around->name);
+      });
+      if (!extent || !step || *step < 0 || moves) {
         possible = false;
         return;
       }

@@ -145,10 +145,12 @@ class Planner {
       if ((blocks_ || gives_registers()) && !forms.empty()) return forms;
     }
     if (rows_) add(as_rows(fusion_ == FusionStrategy::Min));
-    const bool open =
-        fusion_ == FusionStrategy::Preserve3Coincident && !constraints_.cluster.points;
+    const bool open = fusion_ == FusionStrategy::Preserve3Coincident &&
+                      !constraints_.cluster.points && !computes_one(cluster_);
     if (rows_ && open)
-      if (Form form = as_rows(true); form.plan.points == Points::Apart) add(std::move(form));
+      if (Form form = as_rows(true);
+          form.plan.points == Points::Apart && has_equal_tasks(form.plan))
+        add(std::move(form));
     if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
     // Lanes of a vector that costs infinitely much would meet in one place.
     const bool may_be_vector = !vector_ || !std::isinf(members_.back().cost);
@@ -296,6 +298,14 @@ class Planner {
     return cycles(refined) * kOtherBlock < cycles(chosen) ? other : chosen;
   }
 
+  /// Whether no task is smaller than others.
+  bool has_equal_tasks(const ClusterPlan& plan) const {
+    return std::all_of(members_.begin(), members_.end(), [&](const Member& member) {
+      const Tile* tile = find_tile(plan.tasks, name_of(cluster_, member));
+      return !tile || member.extent % tile->size == 0;
+    });
+  }
+
   /// Every statement is vectorised along a loop of its own, in blocks of rows where that shares
   /// loads or waiting times.
   Form as_rows(bool apart) const {
@@ -322,7 +332,13 @@ class Planner {
     for (const Member& member : members) blocks.push_back(block[member.position]);
     const int64_t task =
         machine_.least(has_blocks(blocks) && chosen.shares_loads ? kBlockedTile : kElementwiseTile);
-    const std::vector<int64_t> sizes = row_tile_sizes(members, blocks, task);
+    std::vector<int64_t> sizes = row_tile_sizes(members, blocks, task);
+    // Temporaries of a whole task are private where all tasks are alike.
+    for (size_t k = 0; apart && k < members.size(); ++k) {
+      int64_t even = std::max<int64_t>(1, sizes[k]);
+      while (members[k].extent % even != 0) --even;
+      if (!constraints_.sizes_task(members[k]) && 2 * even > sizes[k]) sizes[k] = even;
+    }
     const std::string shared = members.empty() ? "" : " below " + join(shared_names(cluster_));
     Form form{&kRows, "as rows, vectors along the statements' own loops"};
     form.choice = {{"form", "rows: every statement has vectors along loops of its own" + shared}};
