@@ -174,16 +174,6 @@ def test_scalars_become_what_the_parameter_is(given: str, wanted: str, value: fl
     same(text, torch.arange(-5, 6, dtype=torch.int32), value)
 
 
-@pytest.mark.parametrize("argument", ["100", "-100", "50 * 2"])
-def test_numbers_for_scalars_do_not_become_narrow(argument: str) -> None:
-    """The product is of int32, as it is where the scalar is one."""
-    scale = "def scale(int8(N) A, int32 s) -> (B) { B(i) = A(i) * s }\n"
-    A = torch.tensor([100, -3, 1], dtype=torch.int8)
-    B = define(scale + f"def f(int8(N) X) -> (Y) {{ Y = scale(X, {argument}) }}").f(A)
-    assert B.dtype == torch.int32
-    assert torch.equal(B, A.int() * (-100 if argument == "-100" else 100))
-
-
 def test_scalars_in_subscripts_and_ranges() -> None:
     text = (
         "def part(float(N) A, int32 s) -> (B) { B(i) = A(i + s) where i in 0:s }\n"

@@ -1,6 +1,6 @@
 #include "lang/gradient/versions.h"
 
-#include <utility>
+#include <algorithm>
 
 #include "lang/lowering/lowering.h"
 #include "lang/syntax/expressions.h"
@@ -48,7 +48,7 @@ class Numbering {
     step.where = statement.where;
     for (size_t d = 0; d < statement.indices.size(); ++d) {
       if (statement.scattered(d)) {
-        step.places.push_back(subscript(statement.subscripts[d]));
+        step.places.push_back(translate(statement.subscripts[d]));
         step.elements.push_back(names_.index("v" + std::to_string(d)));
         continue;
       }
@@ -134,33 +134,49 @@ class Numbering {
     return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
       if (node.binding == Binding::Let) return node.let ? translate(node.let) : lets_.at(node.name);
       if (node.binding == Binding::Scalar) return specialized(node);
-      if (node.binding != Binding::Tensor) return nullptr;
+      if (node.binding != Binding::Tensor) return beside_narrow(node);
       bool computed = signature_.tensor(node.name).role != ir::TensorRole::Input;
       if (node.kind == ExpressionKind::Dimension) return computed ? size(node) : nullptr;
       if (!computed && node.operands.empty()) return nullptr;
       auto copy = std::make_shared<Expression>(node);
-      for (ExpressionPtr& operand : copy->operands) operand = subscript(operand);
+      for (ExpressionPtr& operand : copy->operands) operand = translate(operand);
       if (computed) copy->name = version_name(node.name, versions_.last[node.name]);
       return copy;
     });
   }
 
-  ExpressionPtr subscript(const ExpressionPtr& e) {
-    const bool outer = std::exchange(in_subscript_, true);
-    ExpressionPtr result = translate(e);
-    in_subscript_ = outer;
-    return result;
-  }
-
-  /// A number of the scalar's type. In values that is said even of int32, since a number would take
-  /// the type of what it is combined with.
   ExpressionPtr specialized(const Expression& node) const {
     const ir::Scalar& scalar = signature_.scalars.at(node.name);
     if (!scalar.specialized) return nullptr;
     ExpressionPtr value = integer(scalars_.at(node.name));
-    if (!in_subscript_ || scalar.type != Halide::Int(32)) value = cast(scalar.type, value);
+    if (scalar.type != Halide::Int(32)) value = cast(scalar.type, value);
     value->type = scalar.type;
     return value;
+  }
+
+  /// Where an operand is an integer of fewer bits, scalars of int32 are numbers that say so: others
+  /// would take its type. Null for all other nodes.
+  ExpressionPtr beside_narrow(const Expression& node) {
+    const auto is_narrow = [](const ExpressionPtr& e) {
+      return !e->type.is_float() && !e->type.is_bool() && e->type.bits() < 32;
+    };
+    if (std::none_of(node.operands.begin(), node.operands.end(), is_narrow)) return nullptr;
+    auto copy = std::make_shared<Expression>(node);
+    for (ExpressionPtr& operand : copy->operands) {
+      const bool typed = operand->type == Halide::Int(32) && becomes_number(*operand);
+      operand = translate(operand);
+      if (typed) operand = cast(Halide::Int(32), operand);
+    }
+    return copy;
+  }
+
+  /// Of scalars and numbers alone.
+  bool becomes_number(const Expression& e) const {
+    if (e.binding == Binding::Scalar) return signature_.scalars.at(e.name).specialized;
+    if (e.kind != ExpressionKind::Unary && e.kind != ExpressionKind::Binary)
+      return e.kind == ExpressionKind::Number;
+    return std::all_of(e.operands.begin(), e.operands.end(),
+                       [&](const ExpressionPtr& operand) { return becomes_number(*operand); });
   }
 
   ExpressionPtr size(const Expression& node) const {
@@ -177,7 +193,6 @@ class Numbering {
   InferredRanges inferred_;
   Versions versions_;
   std::map<std::string, ExpressionPtr> lets_;
-  bool in_subscript_ = false;
 };
 
 }  // namespace

@@ -1,6 +1,5 @@
 #include "lang/sema/calls.h"
 
-#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -58,9 +57,7 @@ class Inlining {
       statement.target.where = call_.where;
       statement.where = call_.where;
       statement.inlined = true;
-      for_each_expression(statement, [&](const ExpressionPtr& e) {
-        rename(e.get(), e == statement.value ? Place::Value : Place::Subscript);
-      });
+      for_each_expression(statement, [&](const ExpressionPtr& e) { rename(e.get()); });
       statements.push_back(statement);
       if (type != types_.end() && position) {
         // What is compared has another type than the position, so that goes by way of a temporary.
@@ -72,9 +69,6 @@ class Inlining {
   }
 
  private:
-  /// Bounds of ranges and what must exist count as subscripts: they are int32 whatever is in them.
-  enum class Place { Value, Subscript };
-
   /// Gives a result or a scalar the type that the callee declares for it: the caller has no place
   /// for that.
   static ExpressionPtr cast(const ExpressionPtr& value, Type type) {
@@ -212,14 +206,6 @@ class Inlining {
     }
   }
 
-  /// Of numbers alone.
-  static bool is_literal(const Expression& e) {
-    if (e.kind != ExpressionKind::Unary && e.kind != ExpressionKind::Binary)
-      return e.kind == ExpressionKind::Number;
-    return std::all_of(e.operands.begin(), e.operands.end(),
-                       [](const ExpressionPtr& operand) { return is_literal(*operand); });
-  }
-
   /// A name that nothing in the caller or the callee has: their indices and lets count, too.
   std::string fresh(const std::string& wanted) {
     return *taken_.insert(names_.fresh(wanted)).first;
@@ -231,10 +217,8 @@ class Inlining {
     return at->second;
   }
 
-  void rename(Expression* e, Place place) {
-    const bool reads = e->kind == ExpressionKind::Apply && !find_builtin(e->name);
-    for (const ExpressionPtr& operand : e->operands)
-      rename(operand.get(), reads ? Place::Subscript : place);
+  void rename(Expression* e) {
+    for (const ExpressionPtr& operand : e->operands) rename(operand.get());
     // Positions are those of the call: the text of the callee may be another one by now.
     e->where = call_.where;
     bool applied = e->kind == ExpressionKind::Apply || e->kind == ExpressionKind::Dimension;
@@ -247,11 +231,8 @@ class Inlining {
       }
       if (auto size = sizes_.find(e->name); size != sizes_.end()) return replace(e, size->second);
     }
-    if (auto scalar = scalars_.find(e->name); scalar != scalars_.end()) {
-      // A number would take the type of what it is combined with, which a scalar does not.
-      const bool typed = place == Place::Value && is_literal(*scalar->second);
-      return replace(e, typed ? cast(scalar->second, Halide::Int(32)) : scalar->second);
-    }
+    if (auto scalar = scalars_.find(e->name); scalar != scalars_.end())
+      return replace(e, scalar->second);
     if (auto tensor = tensors_.find(e->name); tensor != tensors_.end()) {
       e->name = tensor->second;
     } else if (!applied && e->name != "true" && e->name != "false") {
