@@ -281,23 +281,6 @@ def test_logsumexp_of_infinite_numbers(row: list[float]) -> None:
     torch.testing.assert_close(tc.ops.load("softmax").logsumexp(x), torch.logsumexp(x, 1))
 
 
-def test_attention_of_a_query_without_keys() -> None:
-    """As PyTorch does, forward and backward: zeros, and nothing flows back from these."""
-    torch.manual_seed(0)
-    Q, K, V = (torch.randn(1, 2, 4, 8, requires_grad=True) for _ in range(3))
-    bias = torch.randn(4, 4)
-    bias[1], bias[2, 0] = -INF, -INF
-    f = tc.make_autograd(tc.ops.load("attention").biased_attention)
-    expected = torch.nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=bias)
-    actual = f(Q, K, V, bias)
-    torch.testing.assert_close(actual, expected)
-    assert (actual[:, :, 1] == 0).all()
-    d = torch.randn_like(expected)
-    torch.testing.assert_close(
-        torch.autograd.grad(actual, (Q, K, V), d), torch.autograd.grad(expected, (Q, K, V), d)
-    )
-
-
 # ---- comments and docs/ops.md
 
 

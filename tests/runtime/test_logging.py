@@ -22,7 +22,7 @@ def test_every_topic_is_described() -> None:
     used = {"all", "help"}
     for path in SOURCES.rglob("*.cpp"):
         text = path.read_text()
-        used |= set(re.findall(r'log_enabled\("(\w+)"\)', text))
+        used |= set(re.findall(r'(?:log_enabled|\btell)\(\s*"(\w+)"', text))
         for loop in re.findall(r"for \(const char\* topic : \{(.*?)\}\)\s+if \(log_en", text):
             used |= set(re.findall(r'"(\w+)"', loop))
     assert len(used) > 6
