@@ -12,7 +12,7 @@
 #include "machine/limits.h"
 #include "machine/measure.h"
 #include "machine/measurements.h"
-#include "plan/model/estimate.h"
+#include "plan/model/line_cycles.h"
 #include "plan/notes.h"
 #include "program_passes.h"
 #include "runtime/libraries.h"

@@ -80,7 +80,7 @@ struct CpuMachine {
   double transposed_store_cycles = 0.6, scattered_store_cycles = 2, far_store_cycles = 14;
   double lanes_sum_cycles = 4;  ///< to add up the lanes of a sum
   /// From the last terms of a sum of lanes to what waits for it; and of work that a core looks
-  /// ahead in, meanwhile (measured with a Zen 4, softmax and normalizations of rows of 64 to 1024).
+  /// ahead in, meanwhile (measured with a Zen 4, benchmarks/thresholds.md).
   double waited_sum_cycles = 27, window_cycles = 80;
   /// A vector of terms of a sum along a row, and to add up its lanes while the next row begins.
   double row_sum_cycles = 0.6, row_end_cycles = 6;

@@ -309,17 +309,18 @@ class Planner {
   /// Every statement is vectorised along a loop of its own, in blocks of rows where that shares
   /// loads or waiting times.
   Form as_rows(bool apart) const {
-    RowBlock chosen = run_pass(
-        kBlocksOfRows, [&] { return choose_row_block(in_); },
-        [](const RowBlock& made) { return has_blocks(made.sizes); });
+    // Nests that pass over a tile one by one have no block in common.
+    RowBlock chosen{std::vector<int64_t>(cluster_.shared, 1)};
+    if (!apart)
+      chosen = run_pass(
+          kBlocksOfRows, [&] { return choose_row_block(in_); },
+          [](const RowBlock& made) { return has_blocks(made.sizes); });
     std::vector<int64_t>& block = chosen.sizes;
     for (const Member& member : members_) {
       // A task has whole blocks.
       const int64_t task = constraints_.task(member, std::max<int64_t>(1, member.extent));
       while (task < member.extent && task % block[member.position] != 0) --block[member.position];
     }
-    // Nests that pass over a tile one by one have no block in common.
-    if (apart) std::fill(block.begin(), block.end(), 1);
     // The rows of a block last; the longer member outside, so that the operand that belongs to the
     // shorter one is what the cache has to keep.
     std::vector<Member> members = members_;

@@ -132,6 +132,14 @@ std::vector<Nest> choose_nests(const ClusterContext& in) {
   return nests;
 }
 
+/// Of a block along a loop of that extent: what divides it leaves no rows over, which run one by
+/// one. At most `most`; 1 where there is none.
+int64_t rows_of_block(int64_t extent, int64_t most) {
+  for (int64_t rows : {4, 3, 2})
+    if (rows <= most && extent % rows == 0) return rows;
+  return 1;
+}
+
 /// Rows of so few vectors that every step of the loops around them waits for the one before are
 /// computed at once: sums of other rows fill the time.
 void share_steps(const Cluster& cluster, const ir::Statement& statement, const Nest& nest,
@@ -145,8 +153,7 @@ void share_steps(const Cluster& cluster, const ir::Statement& statement, const N
   if (most < 2 || steps < machine.sums_in_flight()) return;
   for (size_t m = cluster.shared; m-- > 0;) {
     const int64_t extent = extent_of(iterator_along(cluster, {static_cast<int>(m), 1, 0}, 0));
-    for (int64_t wanted : {4, 3, 2})
-      if (block[m] == 1 && wanted <= most && extent % wanted == 0) block[m] = wanted;
+    block[m] = rows_of_block(extent, most);
     if (block[m] > 1) return;
   }
 }
@@ -217,9 +224,7 @@ RowBlock choose_row_block(const ClusterContext& in) {
     if (!reused) continue;
     const int64_t extent = extent_of(row);
     ++blocked;
-    // What divides the extent leaves no rows over, which run one by one.
-    for (int64_t wanted : {4, 3, 2})
-      if (block[m] == 1 && wanted <= left && extent % wanted == 0) block[m] = wanted;
+    block[m] = rows_of_block(extent, left);
     if (block[m] == 1) block[m] = std::min({extent, left, int64_t{4}});
     left /= block[m];
   }

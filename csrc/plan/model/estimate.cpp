@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <deque>
-#include <optional>
 #include <set>
 #include <vector>
 
@@ -18,28 +17,13 @@
 #include "machine/limits.h"
 #include "machine/operation_costs.h"
 #include "plan/model/copy_cycles.h"
+#include "plan/model/line_cycles.h"
 #include "plan/model/statement_accesses.h"
 #include "plan/model/statement_loops.h"
 #include "plan/model/statement_reuse.h"
 
 namespace tc::plan {
 namespace {
-
-// Of what a transfer of lines takes alone, in percent, what is not hidden behind arithmetic, by the
-// cache that they come from: those that copies read, and those that they write and that leave the
-// first cache; and those that results fetch and put back. Fitted to 200 random contractions
-// (benchmarks/model.py), and to seven Plans each of 100 of them, on a Granite Rapids.
-struct LineCosts {
-  double second, last, memory;
-};
-constexpr LineCosts kCopied = {72, 115, 115}, kFilled = {100, 0, 0}, kWritten = {0, 55, 85};
-
-// Behind the arithmetic of the statements that follow in a row, lines from far away are on their
-// way; a statement that passes over a task by itself waits for its own, like a copy.
-/// The same of lines that a loop walks along, and that somebody asks for ahead.
-LineCosts walked_lines(const CpuMachine& machine) { return {machine.walked_line_percent, 65, 85}; }
-/// The same of short runs that lie apart.
-LineCosts spread_lines(const CpuMachine& machine) { return {machine.spread_line_percent, 75, 100}; }
 
 // Of the slots for instructions, how many cycles they take: loops and addresses are around them.
 constexpr double kIssue = 1.05;
@@ -77,36 +61,12 @@ std::vector<ir::Expr> operands_of_sum(const Halide::Internal::BaseExprNode* node
   return {};
 }
 
-/// Cycles that something takes on the way to a cache, by where it comes from.
-struct Lines {
-  double second = 0, last = 0, memory = 0;
-};
-
-double second_cache_bytes(const CpuMachine& machine) {
-  return 2 * static_cast<double>(machine.cache_bytes);
-}
-
-/// What is brought to every cache.
-using Brought = std::array<double, 3>;
-
-/// Of so many bytes. A run before left all that is `touched` in the smallest cache that holds it.
-Lines cycles_of_bytes(const Brought& bytes, double touched, const LineCosts& costs,
-                      const CpuMachine& machine) {
-  Lines result;
-  result.second = bytes[0] / machine.second_cache_rate() * costs.second / 100;
-  if (touched <= second_cache_bytes(machine)) return result;
-  const bool kept = touched <= static_cast<double>(machine.last_cache_share);
-  const double from_memory = kept ? 0 : std::min(bytes[1], bytes[2]);
-  result.last = (bytes[1] - from_memory) * costs.last / machine.last_cache_rate / 100;
-  result.memory = from_memory * costs.memory / machine.memory_rate / 100;
-  return result;
-}
-
 class StatementEstimate {
  public:
   StatementEstimate(const ClusterPlan& plan, size_t s, const ClusterContext& in, double touched,
                     std::set<std::string>& copies)
       : plan_(plan),
+        number_(s),
         in_(in),
         statement_(*in.cluster.statements[s]),
         domain_(statement_.source->domain),
@@ -119,13 +79,14 @@ class StatementEstimate {
   /// Blocks in registers begin with their initial values there.
   bool is_empty() const { return statement_.initialization && nest_.register_tile; }
 
-  void add_to(StatementReuse& reuse, size_t s) const { reuse.add(s, nest_, accesses_); }
+  size_t number() const { return number_; }
+  void add_to(StatementReuse& reuse) const { reuse.add(number_, nest_, accesses_); }
 
   /// `task_cycles` begin the statement's part of a task; `reuse` null where no other statement has
   /// accessed anything.
-  Estimate estimate(double task_cycles, const StatementReuse* reuse, size_t s) {
+  Estimate estimate(double task_cycles, const StatementReuse* reuse) {
     count_body();
-    count_traffic(reuse ? &reuse->found(s) : nullptr, reuse ? reuse->bytes() : 0);
+    count_traffic(reuse ? &reuse->found(number_) : nullptr, reuse ? reuse->bytes() : 0);
     count_stores();
     count_start(task_cycles);
     return result_;
@@ -370,6 +331,8 @@ class StatementEstimate {
         continue;
       }
       LineCosts costs = access.spread ? spread_lines(machine_) : walked_lines(machine_);
+      // Behind the arithmetic of the statements that follow in a row, lines from far away are on
+      // their way; one that passes over a task by itself waits for its own, like a copy.
       if (found && plan_.points == Points::Apart)
         costs = {costs.second, kCopied.last, kCopied.memory};
       const Lines lines = cycles_of(used[a], costs, !access.copy);
@@ -517,6 +480,7 @@ class StatementEstimate {
   }
 
   const ClusterPlan& plan_;
+  const size_t number_;  ///< of the statement in the cluster
   const ClusterContext in_;
   const ScopStatement& statement_;
   const std::vector<ir::Iterator>& domain_;
@@ -551,22 +515,21 @@ bool is_read_later(const ClusterContext& in, size_t statement) {
                      });
 }
 
-/// Of all tensors that the cluster's statements access, but for what each iteration of the loops
-/// that they share has of its own.
-double touched_bytes(const ClusterContext& in) {
+/// Of all tensors that the cluster's statements access, but for its `own`, of which each iteration
+/// of the loops that the statements share has a part.
+double touched_bytes(const ClusterContext& in, const std::set<std::string>& own) {
   std::set<std::string> tensors;
   for (const ScopStatement* statement : in.cluster.statements)
     for (const ir::MemoryAccess& access : accesses(in.program, *statement->source))
       tensors.insert(access.tensor);
-  if (in.cluster.shared > 0)
-    for (const std::string& name : own_temporaries(in)) tensors.erase(name);
   double bytes = 0;
   for (const std::string& name : tensors) {
-    double own = in.program.tensor(name).type.bytes();
+    if (own.count(name)) continue;
+    double whole = in.program.tensor(name).type.bytes();
     const Layout& layout = in.layouts.at(name);
     for (size_t d = 0; d < layout.sizes.size(); ++d)
-      if (layout.strides[d] != 0) own *= static_cast<double>(layout.sizes[d]);
-    bytes += own;
+      if (layout.strides[d] != 0) whole *= static_cast<double>(layout.sizes[d]);
+    bytes += whole;
   }
   return bytes;
 }
@@ -603,39 +566,30 @@ double cycles_of_block(double operations, const CpuMachine& machine) {
   return std::max(machine.loop_cycles, machine.block_cycles - machine.wrong_guess_cycles);
 }
 
-double cycles_of_lines(double bytes, const CpuMachine& machine) {
-  const Lines lines = cycles_of_bytes({bytes, bytes, bytes}, bytes, walked_lines(machine), machine);
-  return lines.second + lines.last + lines.memory;
-}
-
 Estimate estimate(const ClusterPlan& plan, const ClusterContext& in) {
   Estimate result;
-  const double touched = touched_bytes(in);
+  // One statement has nothing to leave for others.
+  const bool several = !computes_one(in.cluster) && in.cluster.shared > 0;
+  const std::set<std::string> own = several ? own_temporaries(in) : std::set<std::string>();
+  const double touched = touched_bytes(in, own);
   std::set<std::string> copies;
   std::deque<StatementEstimate> statements;
-  std::vector<size_t> numbers;
   for (size_t s = 0; s < in.cluster.statements.size(); ++s) {
     if (instances(*in.cluster.statements[s]) == 0) continue;
     statements.emplace_back(plan, s, in, touched, copies);
-    if (statements.back().is_empty())
-      statements.pop_back();
-    else
-      numbers.push_back(s);
+    if (statements.back().is_empty()) statements.pop_back();
   }
-  std::optional<StatementReuse> reuse;
-  if (!computes_one(in.cluster) && in.cluster.shared > 0) {
-    reuse.emplace(in);
-    for (size_t k = 0; k < numbers.size(); ++k) statements[k].add_to(*reuse, numbers[k]);
-  }
+  StatementReuse reuse(in.cluster, own);
+  for (const StatementEstimate& statement : statements)
+    if (several) statement.add_to(reuse);
   // A task begins once for all statements. What runs inside of another cluster's tasks has loops in
   // the place of tasks.
   double task_cycles = plan.joined ? in.machine.loop_cycles : in.machine.task_cycles, waits = 0;
-  for (size_t k = 0; k < numbers.size(); ++k) {
-    const Estimate part =
-        statements[k].estimate(task_cycles, reuse ? &*reuse : nullptr, numbers[k]);
+  for (StatementEstimate& statement : statements) {
+    const Estimate part = statement.estimate(task_cycles, several ? &reuse : nullptr);
     if (part.start > 0) task_cycles = in.machine.loop_cycles;
     result += part;
-    if (reuse && is_read_later(in, numbers[k])) waits += statements[k].count_waits();
+    if (several && is_read_later(in, statement.number())) waits += statement.count_waits();
   }
   if (waits > 0) {
     // A core that looks ahead as far as the next rows works on these meanwhile.

@@ -41,7 +41,4 @@ Estimate estimate(const ClusterPlan& plan, const ClusterContext& in);
 /// terms are no loop (see codegen/tiles/unroll_reductions), whose end a processor does not foresee.
 double cycles_of_block(double operations, const CpuMachine& machine);
 
-/// Of lines of so many bytes on their way to the first cache, where a loop walks along them once.
-double cycles_of_lines(double bytes, const CpuMachine& machine);
-
 }  // namespace tc::plan

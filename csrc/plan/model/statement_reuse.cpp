@@ -6,26 +6,24 @@
 namespace tc::plan {
 
 std::set<std::string> own_temporaries(const ClusterContext& in) {
-  std::set<std::string> written, others;
+  std::set<std::string> result;
   for (const ScopStatement* statement : in.cluster.statements)
-    written.insert(statement->source->tensor);
+    if (in.program.tensor(statement->source->tensor).role == ir::TensorRole::Temporary)
+      result.insert(statement->source->tensor);
   for (const ir::Statement& statement : in.program.statements) {
+    if (result.empty()) break;
     const bool inside = std::any_of(
         in.cluster.statements.begin(), in.cluster.statements.end(),
         [&](const ScopStatement* each) { return each->source->name == statement.name; });
     if (inside) continue;
     for (const ir::MemoryAccess& access : accesses(in.program, statement))
-      others.insert(access.tensor);
+      result.erase(access.tensor);
   }
-  std::set<std::string> result;
-  for (const std::string& name : written)
-    if (in.program.tensor(name).role == ir::TensorRole::Temporary && others.count(name) == 0)
-      result.insert(name);
   return result;
 }
 
-StatementReuse::StatementReuse(const ClusterContext& in)
-    : cluster_(in.cluster), own_(own_temporaries(in)), found_(in.cluster.statements.size()) {}
+StatementReuse::StatementReuse(const Cluster& cluster, const std::set<std::string>& own)
+    : cluster_(cluster), own_(own), found_(cluster.statements.size()) {}
 
 void StatementReuse::add(size_t statement, const StatementLoops& nest,
                          const StatementAccesses& accesses) {

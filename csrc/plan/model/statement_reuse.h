@@ -18,7 +18,8 @@ std::set<std::string> own_temporaries(const ClusterContext& in);
 /// that an iteration of the loops around them touches fits into a cache.
 class StatementReuse {
  public:
-  StatementReuse(const ClusterContext& in);
+  /// `own`: its temporaries, see above. Refers to both.
+  StatementReuse(const Cluster& cluster, const std::set<std::string>& own);
 
   /// Adds what the cluster's statement with that number accesses.
   void add(size_t statement, const StatementLoops& nest, const StatementAccesses& accesses);
@@ -31,7 +32,7 @@ class StatementReuse {
 
  private:
   const Cluster& cluster_;
-  const std::set<std::string> own_;
+  const std::set<std::string>& own_;
   std::set<std::string> accessed_;  ///< texts, see shared_text
   std::vector<std::vector<bool>> found_;
   double bytes_ = 0;
