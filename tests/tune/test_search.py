@@ -398,7 +398,8 @@ def test_a_later_search_measures_the_best_of_an_earlier_one_again() -> None:
     found = run_search(problem(), small(6))
     plan = next(trial.plan for trial in found.trials if trial.status == "measured")
     search = Session(problem(), small(3), known=[(plan, 0.5)]).run()
-    assert search.trials[0].plan == plan
+    # Two processes compile: which is first is no matter.
+    assert plan in [trial.plan for trial in search.trials]
 
 
 def test_each_finalist_is_tried_alone_where_one_of_them_ends_the_process() -> None:
