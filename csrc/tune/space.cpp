@@ -33,6 +33,7 @@ struct Evaluated {
   std::string reason;
   plan::Estimate estimate;
   double tasks = 1, rows = 1, vectors = 1, filled = 1, copies = 0;
+  double unrolled() const { return rows * vectors; }
 };
 
 /// Whether two lists name a statement in common, where "S0" is its initialisation as well.
@@ -76,7 +77,7 @@ const std::vector<std::string>& feature_names() {
     std::vector<std::string> all;
     for (const auto& [name, cycles] : plan::Estimate().parts()) all.emplace_back(name);
     for (const char* name : {"cycles on all threads", "structure", "tasks", "rows", "vectors",
-                             "filled lanes", "copied reads"})
+                             "filled lanes", "copied reads", "unrolled"})
       all.emplace_back(name);
     return all;
   }();
@@ -230,7 +231,7 @@ size_t Space::make(size_t structure, std::vector<Genes> genes) {
   MappingOptions whole = own.partial;
   whole.clusters.clear();
   plan::Estimate all;
-  double cycles = 0, most = -1;
+  double cycles = 0, most = -1, unrolled = 0;
   Evaluated largest;
   for (size_t c = 0; c < own.clusters.size(); ++c) {
     Cluster& cluster = own.clusters[c];
@@ -245,6 +246,7 @@ size_t Space::make(size_t structure, std::vector<Genes> genes) {
     const Evaluated& evaluated = known->second;
     if (made.reason.empty()) made.reason = evaluated.reason;
     all += evaluated.estimate;
+    unrolled += evaluated.unrolled();
     const double total = evaluated.estimate.total();
     // Threads that are done wait for the last.
     cycles += total / evaluated.tasks * std::ceil(evaluated.tasks / std::max(1, machine_.threads));
@@ -263,7 +265,7 @@ size_t Space::make(size_t structure, std::vector<Genes> genes) {
   made.genes = std::move(genes);
   for (const auto& [name, value] : all.parts()) made.features.push_back(value);
   for (double value : {cycles, static_cast<double>(structure), largest.tasks, largest.rows,
-                       largest.vectors, largest.filled, largest.copies})
+                       largest.vectors, largest.filled, largest.copies, unrolled})
     made.features.push_back(value);
   candidates_.push_back(std::move(made));
   return candidates_.size() - 1;

@@ -42,8 +42,8 @@ class Planner:
 
     def next(self, message: dict[str, Any]) -> None:
         assert self._strategy is not None
-        for plan, ratio in message["results"]:
-            self._strategy.know(plan, ratio)
+        for result in message["results"]:
+            self._strategy.know(*result)
         found = self._strategy.next(message["count"])
         self._channel.send(
             {

@@ -84,7 +84,7 @@ class Session:
         self.search = Search(problem.definition.name, known=len(known))
         self._workers: list[_Worker] = []
         self._queue: deque[str] = deque()
-        self._results: list[tuple[str, float | None]] = []
+        self._results: list[tuple[str, float | None, float | None]] = []
         self._planner: Child | None = None
         self._planners = 0
         self._asked = 0.0
@@ -464,7 +464,8 @@ class Session:
             self._best = (ratio, plan)
         if ratio is not None and "libraryCalls(None)" not in plan and "libraryCalls(" in plan:
             self.search.library = min(ratio, self.search.library or ratio)
-        self._results.append((plan, ratio if status in ("measured", "slow") else None))
+        known = ratio if status in ("measured", "slow") else None
+        self._results.append((plan, known, answer.get("processor")))
         if self._asked == float("inf"):
             self._asked = 0.0
         assert self._log is not None and self._progress is not None

@@ -53,13 +53,14 @@ class Strategy:
         """Those of the compiler's proposals that are tried first."""
         return proposals
 
-    def know(self, plan: str, ratio: float | None) -> None:
-        """What was measured of a Plan, by this search or an earlier one."""
+    def know(self, plan: str, ratio: float | None, seconds: float | None = None) -> None:
+        """What was measured of a Plan, by this search or an earlier one, and how many seconds its
+        compilation took."""
         candidate = self._add(plan)
         # A Plan that is none of the space becomes one that is near it, and was not measured.
         if candidate is not None and candidate.options == plan:
             self._given.add(candidate.index)
-            self.record(candidate.index, ratio)
+            self.record(candidate.index, ratio, seconds)
 
     def _add(self, plan: str) -> Any:
         try:
@@ -96,7 +97,7 @@ class Strategy:
                 found.append(candidate)
         return found
 
-    def record(self, index: int, ratio: float | None) -> None:
+    def record(self, index: int, ratio: float | None, seconds: float | None = None) -> None:
         self.ratios[index] = ratio
 
     def measured(self) -> list[tuple[float, int]]:
@@ -133,7 +134,7 @@ class GeneticSearch(Strategy):
         self._waiting: set[int] = set()
         self._began = False
 
-    def record(self, index: int, ratio: float | None) -> None:
+    def record(self, index: int, ratio: float | None, seconds: float | None = None) -> None:
         super().record(index, ratio)
         self._waiting.discard(index)
 
@@ -224,9 +225,9 @@ class ModelSearch(Strategy):
         self._neighbours.update(candidate.index for candidate in candidates)
         self._near += candidates
 
-    def record(self, index: int, ratio: float | None) -> None:
+    def record(self, index: int, ratio: float | None, seconds: float | None = None) -> None:
         super().record(index, ratio)
-        self._learner.record(self.space.candidate(index).features, ratio)
+        self._learner.record(self.space.candidate(index).features, ratio, seconds)
 
     def next(self, count: int) -> list[Any]:
         # Half of them are proposals, as long as there are some.
@@ -240,8 +241,7 @@ class ModelSearch(Strategy):
             found += more
             self.exhausted = not found
             return found
-        predicted = self._learner.predict([candidate.features for candidate in pool])
-        order = sorted(range(len(pool)), key=predicted.__getitem__)
+        order = self._learner.order([candidate.features for candidate in pool])
         taken = []
         for _ in range(min(wanted, len(order))):
             place = self.random.randrange(len(order)) if self.random.random() < self.FREE else 0

@@ -286,3 +286,25 @@ def test_config_bounds() -> None:
     assert asked.most_candidates() == 15
     assert asked.seconds() == 600  # candidates are what was asked for
     assert repr(asked) == "TunerConfig(generations=3, pop_size=5)"
+
+
+@pytest.mark.skipif(not has_learner(), reason="scikit-learn is not installed")
+@pytest.mark.parametrize("costly", [0, 1])
+def test_of_what_promises_as_much_the_cheaper_is_tried(costly: int) -> None:
+    """Candidates whose times do not depend on what their compilations take."""
+    unrolled, tasks = FEATURES.index("unrolled"), FEATURES.index("tasks")
+
+    def candidate(number: int, size: float) -> list[float]:
+        made = features(1000)
+        made[unrolled], made[tasks] = size, float(number)
+        return made
+
+    learner = Learner(0)
+    draws = random.Random(0)
+    for number in range(80):
+        size = draws.choice([4.0, 400.0])
+        ratio = 1 + 0.01 * draws.random()
+        learner.record(candidate(number % 10, size), ratio, 0.5 if size > 100 else 0.03)
+    pair = [candidate(5, 4.0), candidate(5, 4.0)]
+    pair[costly][unrolled] = 400.0
+    assert learner.order(pair) == [1 - costly, costly]
