@@ -121,11 +121,10 @@ Notes describe_block(const Cluster& cluster, const RegisterBlock& block,
   return notes;
 }
 
-Note describe_given_block(const std::vector<Tile>& registers) {
+std::string describe_sides(const std::vector<Tile>& registers) {
   std::vector<std::string> sides;
   for (const Tile& tile : registers) sides.push_back(concat(tile.size, " of ", tile.index));
-  return {"form",
-          concat("a block of results in registers: ", join(sides, " x "), ", as the options say")};
+  return join(sides, " x ");
 }
 
 Note describe_operands(const ClusterContext& in, const RegisterBlock& block,

@@ -30,8 +30,8 @@ Note describe_tasks(const ClusterPlan& plan, const Cluster& cluster, const Const
 
 /// Form, vectors and reduction tiles of a register block.
 Notes describe_block(const Cluster& cluster, const RegisterBlock& block, const CpuMachine& machine);
-/// Of a block whose sides options give.
-Note describe_given_block(const std::vector<Tile>& registers);
+/// "4 of i x 32 of r", of a block.
+std::string describe_sides(const std::vector<Tile>& registers);
 /// How the statements that add terms read their operands along the block's vector.
 Note describe_operands(const ClusterContext& in, const RegisterBlock& block,
                        const std::vector<poly::Promotion>& promotions);

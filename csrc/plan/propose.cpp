@@ -6,6 +6,7 @@
 
 #include "base/numbers.h"
 #include "base/passes.h"
+#include "plan/forms/element_blocks.h"
 #include "plan/forms/instruction_tiles.h"
 #include "plan/forms/register_tiles.h"
 #include "plan/forms/rows.h"
@@ -154,7 +155,10 @@ class Planner {
     if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
     // Lanes of a vector that costs infinitely much would meet in one place.
     const bool may_be_vector = !vector_ || !std::isinf(members_.back().cost);
-    if (cluster_.shared > 0 && (may_be_vector || forms.empty())) add(as_tiles());
+    if (cluster_.shared > 0 && (may_be_vector || forms.empty())) {
+      add(as_tiles());
+      add(as_element_blocks(forms.back()));
+    }
     return forms;
   }
 
@@ -206,7 +210,9 @@ class Planner {
     const Form& form = forms.front();
     Notes notes = form.choice;
     if (form.block && gives_registers())
-      notes.front() = describe_given_block(proposal.plan.registers);
+      notes.front() = {"form",
+                       concat("a block of results in registers: ",
+                              describe_sides(proposal.plan.registers), ", as the options say")};
     std::vector<std::pair<double, std::string>> cycles;
     for (const Form& each : forms)
       cycles.emplace_back(each.cycles, &each == &form ? "this form" : each.name);
@@ -388,6 +394,24 @@ class Planner {
     const int64_t task = inner_loops_ ? kReductionTileVector * kReductionTileOther
                                       : machine_.least(kElementwiseTile);
     form.own = {describe_tasks(form.plan, cluster_, constraints_, describe_aim(task))};
+    return form;
+  }
+
+  /// Elements in blocks of rows that share loads, beside the form without blocks.
+  std::optional<Form> as_element_blocks(const Form& elements) const {
+    if (!vector_ || inner_loops_ || members_.size() < 2 || cluster_.statements.size() > 1 ||
+        fusion_ != FusionStrategy::Preserve3Coincident || !constraints_.allows_register_tiles() ||
+        constraints_.cluster.registers || constraints_.cluster.points || constraints_.sizes_tasks())
+      return std::nullopt;
+    auto plan = plan_element_blocks(in_, members_, elements.plan);
+    if (!plan) return std::nullopt;
+    Form form = elements;
+    form.name = "in blocks of elements";
+    form.plan = std::move(*plan);
+    form.choice.front().text +=
+        ", in blocks of " + describe_sides(form.plan.registers) + " that share what they load";
+    form.own = {describe_tasks(form.plan, cluster_, constraints_,
+                               describe_aim(machine_.least(kElementwiseTile)))};
     return form;
   }
 

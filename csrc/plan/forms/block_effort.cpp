@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/memory.h"
+#include "machine/limits.h"
 
 namespace tc::plan {
 namespace {
@@ -22,6 +23,14 @@ double Load::count(const BlockShape& block) const {
   for (size_t d = 0; d < block.size(); ++d)
     if (moves[d]) result *= static_cast<double>(block[d]);
   return result;
+}
+
+double Load::share_of_windows(const BlockShape& block) const {
+  if (along_terms.empty()) return 1;
+  std::vector<Walk> walks = along_terms;
+  for (size_t d = 0; d < along_block.size(); ++d)
+    if (along_block[d].step != 0) walks.push_back({along_block[d].step, block[d]});
+  return different_share(walks);
 }
 
 double Load::lines(const BlockShape& block, const std::vector<int64_t>& points, double vector_bytes,
@@ -54,7 +63,11 @@ Effort Step::effort(const BlockShape& block, const std::vector<int64_t>& points,
                     const CpuMachine& machine) const {
   double work = parts, loaded = 0, vectors = 0;
   for (int64_t size : block) work *= static_cast<double>(size);
-  for (const Load& load : loads) (load.moves[0] ? vectors : loaded) += load.count(block);
+  const bool unrolled =
+      work / parts * registers * repeats <= static_cast<double>(machine::kUnrolledOperations);
+  for (const Load& load : loads)
+    (load.moves[0] ? vectors : loaded) +=
+        load.count(block) * (unrolled ? load.share_of_windows(block) : 1);
   loaded += vectors * parts;
   const double cycles =
       std::max({work / machine.multiply_adds, loaded / machine.loads, machine.multiply_latency}) *

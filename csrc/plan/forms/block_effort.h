@@ -7,6 +7,7 @@
 
 #include "machine/cpu.h"
 #include "plan/forms/operands.h"
+#include "plan/model/shared_windows.h"
 
 namespace tc::plan {
 
@@ -25,9 +26,14 @@ struct Load {
   Footprint footprint = {};           ///< its members are the block's dimensions
   std::array<int64_t, 3> bytes = {};  ///< from one row to the next, 0 where nobody knows
   double steps_of_a_line = 1;         ///< that follow each other
+  /// Of what lies along the vector: how it walks with the block's vectors and rows, and with terms;
+  /// nothing of others.
+  std::vector<Walk> along_block = {}, along_terms = {};
 
   /// In a step of such a block.
   double count(const BlockShape& block) const;
+  /// Of these, the share that is loaded where all steps are unrolled.
+  double share_of_windows(const BlockShape& block) const;
   /// Lines that all steps bring to the first cache; what puts lanes together counts as lines too.
   double lines(const BlockShape& block, const std::vector<int64_t>& points, double vector_bytes,
                const CpuMachine& machine) const;
@@ -47,6 +53,7 @@ struct Effort {
 struct Step {
   std::vector<Load> loads;
   double repeats = 1;  ///< steps for every result
+  int registers = 1;   ///< of a vector of results
   double vector_bytes = 64;
   double parts = 1;  ///< of a vector with so many lanes, that it takes one after the other
 

@@ -267,7 +267,7 @@ class Chooser {
     for (const Step& step : steps)
       for (const Load& load : step.loads)
         if (!load.moves[0]) held = results + terms;
-    if (rows > 2) held += static_cast<double>(block[0] * rows);
+    if (rows > 2) held += static_cast<double>(block[0] * (rows - 1));
     return results * terms <= machine::kUnrolledOperations && held <= machine_.vector_registers;
   }
 
@@ -411,6 +411,7 @@ class Chooser {
       step.parts =
           std::max(1.0, step.vector_bytes * lanes / most_lanes_ / (machine_.step_bits() / 8.0));
       step.repeats = volume(statement, [](const ir::Iterator& i) { return i.reduction; });
+      step.registers = result_registers_;
       for (const Operand& operand : update.operands) {
         auto stride = [&](size_t d) -> std::optional<int64_t> {
           return dimensions[d] ? operand.strides[dimensions[d]->position] : 0;
@@ -461,12 +462,29 @@ class Chooser {
         const int64_t element = in_.program.tensor(operand.access.tensor).type.bytes();
         for (size_t d = 1; d < 3; ++d) load.bytes[d] = std::abs(stride(d).value_or(0)) * element;
         load.steps_of_a_line = operands_.steps_of_a_line(update, operand);
+        if (stride(0) == 1 && !load.packed && stride(1) && stride(2)) {
+          load.along_block = {{lanes, 1}, {*stride(1), 1}, {*stride(2), 1}};
+          load.along_terms = walks_of_terms(statement, operand);
+        }
         if (operand.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
         step.loads.push_back(load);
       }
       steps.push_back(step);
     }
     return steps;
+  }
+
+  /// Along the reductions of a statement; nothing where one of them goes as data says.
+  std::vector<Walk> walks_of_terms(const ScopStatement& statement, const Operand& read) const {
+    std::vector<Walk> walks;
+    for (const ir::Iterator& iterator : statement.source->domain) {
+      if (!iterator.reduction) continue;
+      const auto step =
+          stride_along(read.access, in_.layouts.at(read.access.tensor), iterator.name);
+      if (!step) return {};
+      walks.push_back({*step, extent_of(iterator)});
+    }
+    return walks;
   }
 
   /// Whether a read finds in registers what a statement of the cluster has written there.

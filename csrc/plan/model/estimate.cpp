@@ -273,6 +273,7 @@ class StatementEstimate {
     if (nest_.register_tile) {
       for (size_t i = 0; i < points.size(); ++i)
         if (moves(i)) loads *= static_cast<double>(nest_.vectors(i, points[i]));
+      loads *= accesses_.share_of_windows(access, points);
     } else {
       loads = times(points, moves);
     }

@@ -8,15 +8,17 @@
 
 #include "base/memory.h"
 #include "ir/loops.h"
+#include "ir/operations.h"
+#include "machine/limits.h"
+#include "plan/model/shared_windows.h"
 
 namespace tc::plan {
 namespace {
 
 // Runs of so many bytes make up for lying apart.
 constexpr double kLongRun = 256;
-// Loads that a vector of lanes some elements apart takes, up to all lanes alone and what puts them
-// together.
-constexpr double kNearLanes = 6, kFarLane = 2;
+// Loads that a vector of lanes some elements apart takes, up to all lanes alone.
+constexpr double kNearLanes = 6;
 
 }  // namespace
 
@@ -160,7 +162,8 @@ double StatementAccesses::loads_of_a_vector(const Access& access, double parts) 
     // Neighbours come with the lanes between them; others are loaded one by one, and put
     // together.
     const double step = stride ? std::abs(*stride) / access.footprint.element : nest_.lanes;
-    return std::min(kFarLane * nest_.lanes, kNearLanes * std::max(0.5, step - 1));
+    return std::min(in_.machine.gathered_lane_cycles * in_.machine.loads * nest_.lanes,
+                    kNearLanes * std::max(0.5, step - 1));
   }
   // A vector that does not begin with a line lies in two.
   int64_t unit = kLineBytes;
@@ -177,6 +180,34 @@ double StatementAccesses::loads_of_a_vector(const Access& access, double parts) 
   }
   return parts + std::min(1.0, bytes / kLineBytes) *
                      (1 - static_cast<double>(unit) / static_cast<double>(kLineBytes));
+}
+
+double StatementAccesses::share_of_windows(const Access& access,
+                                           const std::vector<int64_t>& block) const {
+  if (access.copy || nest_.vector < 0 ||
+      access.strides[nest_.vector] != static_cast<int64_t>(access.footprint.element))
+    return 1;
+  std::vector<Walk> walks;
+  double operations = ir::registers_of_results(*statement_.source);
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (!access.strides[i]) return 1;
+    const int64_t count = nest_.vectors(i, block[i]);
+    operations *= static_cast<double>(count);
+    // What stays the same for all rows is loaded once in every step.
+    if (*access.strides[i] != 0)
+      walks.push_back(
+          {*access.strides[i] * (static_cast<int>(i) == nest_.vector ? nest_.lanes : 1), count});
+  }
+  for (size_t l = nest_.loops.size(); l-- > nest_.copies;) {
+    const NestLoop& loop = nest_.loops[l];
+    if (!loop.is_loop()) continue;
+    operations *= loop.iterations();
+    const bool reduces = static_cast<size_t>(loop.iterator) < statement_.dimensions &&
+                         domain_[loop.iterator].reduction;
+    if (!reduces || operations > machine::kUnrolledOperations) break;
+    walks.push_back({*access.strides[loop.iterator], loop.extent});
+  }
+  return different_share(walks);
 }
 
 }  // namespace tc::plan

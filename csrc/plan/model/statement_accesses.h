@@ -41,6 +41,10 @@ class StatementAccesses {
   /// Loads that a vector of a read takes, where units take one that lies in memory in so many
   /// parts.
   double loads_of_a_vector(const Access& access, double parts) const;
+  /// Of the vectors that a register tile with such a block loads in its unrolled steps, the share
+  /// that LLVM loads: equal ones once. Scalars are loaded again where registers do not suffice (see
+  /// unroll_reductions).
+  double share_of_windows(const Access& access, const std::vector<int64_t>& block) const;
 
  private:
   void add(const ir::MemoryAccess& access);
