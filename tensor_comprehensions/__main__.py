@@ -98,6 +98,8 @@ def for_each(action: Callable[..., bool], arguments: argparse.Namespace) -> int:
             print(f"{shown(name)}:{error}", file=output)
         except UnicodeDecodeError as error:
             print(f"{shown(name)}:{not_text(error)}", file=output)
+        except BrokenPipeError:
+            raise
         except OSError as error:
             print(f"{shown(name)}: {error.strerror}", file=output)
         except TCError as error:
@@ -258,6 +260,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
     try:
         status: int = arguments.run(arguments)
+        sys.stdout.flush()
         return status
     except TCError as error:
         print(f"{program()}: {error}", file=sys.stderr)

@@ -199,6 +199,8 @@ def run(action: Any, arguments: argparse.Namespace) -> int:
         print(error, file=sys.stderr)
     except UnicodeDecodeError as error:
         print(f"{arguments.file}:{not_text(error)}", file=sys.stderr)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
     return 1

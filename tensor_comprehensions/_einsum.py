@@ -86,8 +86,9 @@ class _Plan:
                     f"einsum: table {name} is one of a batch, or differentiated; what a table "
                     f"holds decides ranges, so pass a tensor from outside of torch.func's transform"
                 )
-        # Copies that are kept must not belong to a transform that is running.
-        with looking, torch._C._DisableFuncTorch():
+        # Copies that are kept must not belong to a transform that is running, nor be tensors that
+        # autograd refuses to save.
+        with looking, torch._C._DisableFuncTorch(), torch.inference_mode(False):
             tables = _as_tables(tables)
             snapshots = [(name, _Snapshot(table)) for name, table in tables.items()]
             text, scalars, order = _source(self._equation, self._shapes, tables)

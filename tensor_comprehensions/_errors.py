@@ -42,6 +42,12 @@ class CacheError(TCError):
     """A file of options or kernels that cannot be read or written."""
 
 
+def error_class(name: str) -> type[TCError]:
+    """That another process has named."""
+    classes = (LanguageError, ShapeError, CompilationError, CacheError)
+    return next((each for each in classes if each.__name__ == name), TCError)
+
+
 def forget_locals(error: BaseException) -> None:
     """Empties this package's frames in a traceback, but for those that still run.
 

@@ -31,7 +31,7 @@ def _python(expression: str) -> str:
     return _NAME.sub(r"size_\1", expression)
 
 
-def _dtype_name(dtype: torch.dtype) -> str:
+def dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
@@ -93,8 +93,8 @@ class Shapes:
                 continue
             if value.dtype != info.dtype:
                 raise ShapeError(
-                    f"argument {info.name}: expected dtype {_dtype_name(info.dtype)} but got "
-                    f"{_dtype_name(value.dtype)}; convert it, or change its type in the text"
+                    f"argument {info.name}: expected dtype {dtype_name(info.dtype)} but got "
+                    f"{dtype_name(value.dtype)}; convert it, or change its type in the text"
                 )
             if value.dim() != info.ndim:
                 raise ShapeError(
@@ -201,8 +201,8 @@ def make_fake(definition: _torch.Definition) -> tuple[Callable[..., Any], Callab
             if output.dtype != info.dtype or output.dim() != info.ndim:
                 raise ShapeError(
                     f"output {info.name}: expected sizes {tuple(sizes)} and dtype "
-                    f"{_dtype_name(info.dtype)} but got {tuple(output.shape)} and "
-                    f"{_dtype_name(output.dtype)}"
+                    f"{dtype_name(info.dtype)} but got {tuple(output.shape)} and "
+                    f"{dtype_name(output.dtype)}"
                 )
 
     return fake, fake_out

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib.machinery
 import sys
 import warnings
 import weakref
+from collections.abc import Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -25,16 +26,19 @@ _waiting: weakref.WeakSet[Registration] = weakref.WeakSet()
 class _Watch(MetaPathFinder):
     """Sees DTensor being imported."""
 
-    def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name != _DTENSOR:
             return None
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        # Also for who only asks whether it is there: the import that follows finds it anew.
+        spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None and spec.loader is not None:
             load = spec.loader.exec_module
 
             def load_and_tell(module: ModuleType) -> None:
                 load(module)
+                sys.meta_path.remove(self)
                 for operator in list(_waiting):
                     _tell(operator, operator.overload)
                 _waiting.clear()

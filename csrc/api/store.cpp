@@ -87,7 +87,9 @@ tc_status tc_store_parse(const tc_store* store, int32_t index, tc_module** modul
                            "', which defines ", names, ", is refused by this version: ", why);
     };
     tc_module* raw = nullptr;
-    if (tc_module_parse(text.source.c_str(), &raw) != TC_OK) refuse(tc_error_message());
+    const tc_status status = tc_module_parse(text.source.c_str(), &raw);
+    if (status == TC_INTERRUPTED) throw tc::Error(status, tc_error_message());
+    if (status != TC_OK) refuse(tc_error_message());
     std::unique_ptr<tc_module> parsed(raw);
     for (const auto& definition : parsed->definitions)
       found += (found.empty() ? "" : ", ") + definition.definition->name;

@@ -234,6 +234,13 @@ Expr combine(Reduction reduction, const Expr& a, const Expr& b) {
     // first, since it may look at an index.
     return any ? b || a : b && a;
   }
+  // Sums and products of signed integers wrap around, which LLVM must not take for impossible.
+  if (a.type().is_int() && a.type().bits() >= 32 &&
+      (reduction == Reduction::Sum || reduction == Reduction::Product)) {
+    const Type wrapping = a.type().with_code(Type::UInt);
+    const Expr x = Halide::cast(wrapping, a), y = Halide::cast(wrapping, b);
+    return Halide::cast(a.type(), reduction == Reduction::Sum ? x + y : x * y);
+  }
   switch (reduction) {
     case Reduction::None: return b;
     case Reduction::Sum: return a + b;

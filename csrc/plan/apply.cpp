@@ -28,6 +28,7 @@ class Builder {
     else
       add_shared_loops(node);
     applied_.mapped.schedule = node.root().schedule();
+    count_refused();
     return std::move(applied_);
   }
 
@@ -256,6 +257,19 @@ class Builder {
   }
 
   // ---- copies
+
+  /// Where a copy was refused for one of the nests, those for others stand for no whole read.
+  void count_refused() {
+    for (const auto& [c, reason] : applied_.refused) {
+      const poly::StatementRead& refused = in_.reads[c];
+      for (poly::Promotion& made : applied_.mapped.promotions)
+        if (std::any_of(made.reads.begin(), made.reads.end(), [&](const poly::StatementRead& read) {
+              return read.statement == refused.statement &&
+                     same_element(read.access, refused.access);
+            }))
+          made.times = 0;
+    }
+  }
 
   /// Copies in front of the node, which is reached so many times: those for statements of one nest,
   /// or all. Equal ones are one.

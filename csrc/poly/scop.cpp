@@ -63,6 +63,10 @@ void check_in_place(const ir::Statement& statement, const isl::union_map& own_re
                     const isl::union_map& writes) {
   if (own_reads.is_empty()) return;
   isl::union_map same_element = writes.apply_range(own_reads.reverse());
+  // What a reduction begins with is written before anything is read.
+  if (statement.initializes && statement.reduction != ir::Reduction::None &&
+      !same_element.is_empty())
+    throw LanguageError(statement.where, ir::in_place_message(statement));
   isl::union_map conflicts =
       same_element.subtract(isl::manage(isl_union_set_identity(same_element.domain().release())));
   if (conflicts.is_empty()) return;

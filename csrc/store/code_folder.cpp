@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -273,18 +274,24 @@ void keep_code(const std::string& key, const std::string& bytes) {
   const auto directory = open_folder(path);
   static std::atomic<int64_t> number{0};
   const std::string name = name_of(key);
-  const std::string unfinished = concat(name, ".", getpid(), ".", ++number, kUnfinished);
+  // Processes of several containers, which share the folder, have the same numbers.
+  uint64_t chance = 0;
+  if (getrandom(&chance, sizeof chance, 0) != sizeof chance) chance = 0;
+  const std::string unfinished =
+      concat(name, ".", getpid(), ".", ++number, ".", chance, kUnfinished);
   const std::string all = enclose(key, bytes);
   int error = 0;
+  bool own = false;
   {
     const Descriptor file(openat(directory->get(), unfinished.c_str(),
                                  O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
-    if (!file || !file.write_all(all) ||
+    own = static_cast<bool>(file);
+    if (!own || !file.write_all(all) ||
         renameat(directory->get(), unfinished.c_str(), directory->get(), name.c_str()) != 0)
       error = errno;
   }
   if (error != 0) {
-    unlinkat(directory->get(), unfinished.c_str(), 0);
+    if (own) unlinkat(directory->get(), unfinished.c_str(), 0);
     tell_once(concat("compiled code is not kept in '", path, "': ", message(error)));
     return;
   }

@@ -42,7 +42,11 @@ class Lock {
         return;
     }
   }
-  ~Lock() { unlink(path_.c_str()); }
+  ~Lock() {
+    unlink(path_.c_str());
+    // A process that was forked meanwhile has the lock, too, as long as it lives.
+    flock(descriptor_->get(), LOCK_UN);
+  }
 
  private:
   std::string path_;

@@ -151,11 +151,11 @@ class DerivedRule : public DerivativeRule {
   std::optional<c10::OperatorHandle> keeping(const torch::jit::Stack& inputs) override {
     const InputsWithoutData scalars(*definition_, specialized_values(*definition_, inputs));
     const char* text = nullptr;
+    const tc_status status =
+        tc_definition_keeping(definition_->get(), scalars.data(), scalars.count(), &text);
+    if (status == TC_INTERRUPTED) check(status);
     // The derivative that is asked for says what is wrong.
-    if (tc_definition_keeping(definition_->get(), scalars.data(), scalars.count(), &text) !=
-            TC_OK ||
-        !*text)
-      return std::nullopt;
+    if (status != TC_OK || !*text) return std::nullopt;
     return make(text, "tc_keep");
   }
 

@@ -3,6 +3,7 @@
 
 #include <c10/util/StringUtil.h>
 
+#include <functional>
 #include <stdexcept>
 #include <string>
 
@@ -30,6 +31,9 @@ Result ask(Function function, const Arguments&... arguments) {
 }
 /// Whether the host wants the calling thread to stop waiting; set once by the Python binding.
 extern bool (*interrupted)();
+/// Runs what may take long, without a lock of the host's that the calling thread may have and that
+/// others need meanwhile; set once by the Python binding.
+extern void (*unlocked)(const std::function<void()>& body);
 /// How errors leave; set once by the Python binding.
 extern void (*raise_error)(const CoreError& error);
 [[noreturn]] void raise_message(tc_status status, const std::string& message);

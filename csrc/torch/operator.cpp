@@ -125,9 +125,11 @@ class KeyMatcher {
 };
 
 /// Whether tensors that are given are like those that a kernel's results would be made as.
-bool lie_as_made(at::ArrayRef<at::Tensor> given, const Specialization& kernel) {
+bool lie_as_made(at::ArrayRef<at::Tensor> given, const std::vector<ArgumentInfo>& infos,
+                 const Specialization& kernel) {
   for (size_t o = 0; o < given.size(); ++o)
     if (given[o].layout() != at::kStrided || given[o].device() != kernel.device ||
+        given[o].scalar_type() != infos[o].dtype ||
         given[o].sizes() != at::IntArrayRef(kernel.output_sizes[o]) ||
         !given[o].is_contiguous(kernel.output_formats[o]))
       return false;
@@ -143,6 +145,8 @@ int64_t specialized_value(const c10::IValue& value) {
 void (*raise_error)(const CoreError& error) = [](const CoreError& error) { throw error; };
 
 bool (*interrupted)() = [] { return false; };
+
+void (*unlocked)(const std::function<void()>& body) = [](const auto& body) { body(); };
 
 void raise_message(tc_status status, const std::string& message) {
   raise_error(CoreError(status, message, 0, 0));
@@ -230,7 +234,9 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
   if (keeps_ && !outputs.empty()) {
     // What an executor tells of runs also where its results are given.
     const Specialization& made = find(inputs, {});
-    if (outputs.size() == made.output_sizes.size() && lie_as_made(outputs, made)) return made;
+    if (outputs.size() == made.output_sizes.size() &&
+        lie_as_made(outputs, definition_->outputs, made))
+      return made;
   }
   // Everything that a key is made of, as long as `take` goes on.
   const auto each_part = [&](const auto& take) {
@@ -257,7 +263,9 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
     std::shared_lock<std::shared_mutex> lock(mutex_);
     if (const Specialization* known = lookup(key)) return remember(*known);
   }
-  return add(inputs, outputs, std::move(key));
+  const Specialization* added = nullptr;
+  unlocked([&] { added = &add(inputs, outputs, std::move(key)); });
+  return *added;
 }
 
 const Specialization& Operator::remember(const Specialization& found) {
@@ -460,20 +468,22 @@ void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tenso
     check_memory("output", definition_->outputs[o], outputs[o]);
   // The key holds everything but the addresses. Where memory is far apart nothing is left to check;
   // where it is not, the core tells views that interleave from views that overlap.
+  // A launch that fails, as at a bad index, may have written a part.
+  auto changed = c10::make_scope_exit([&] {
+    for (const at::Tensor& output : outputs)
+      if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
+  });
   if (unchecked || !may_overlap(inputs, outputs)) {
-    // A launch that fails, as at a bad index, may have written a part.
-    auto changed = c10::make_scope_exit([&] {
-      for (const at::Tensor& output : outputs)
-        if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
-    });
     launch(specialization, inputs, outputs);
-    changed.release();
-    return;
+  } else {
+    // What is copied when it is written becomes a tensor of its own now.
+    for (const at::Tensor& output : outputs) output.mutable_data_ptr();
+    const CallArguments arguments(*definition_, inputs);
+    const Tensors given(outputs);
+    check(tc_kernel_run(specialization.kernel.get(), &torch_host(), arguments.data(),
+                        arguments.count(), given.data(), given.count()));
   }
-  const CallArguments arguments(*definition_, inputs);
-  const Tensors given(outputs);
-  check(tc_kernel_run(specialization.kernel.get(), &torch_host(), arguments.data(),
-                      arguments.count(), given.data(), given.count()));
+  changed.release();
 }
 
 }  // namespace tc_torch

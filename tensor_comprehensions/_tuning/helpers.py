@@ -95,7 +95,7 @@ class Server:
 
 def _receive(channel: Channel, seconds: float) -> tuple[dict[str, Any], list[int]]:
     deadline = time.monotonic() + seconds
-    while not select.select([channel], [], [], max(0.0, deadline - time.monotonic()))[0]:
+    while not select.select([channel], [], [], min(60.0, max(0.0, deadline - time.monotonic())))[0]:
         if time.monotonic() >= deadline:
             raise Closed(f"it does not answer within {seconds:g} seconds")
     return channel.receive()

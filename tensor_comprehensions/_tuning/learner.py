@@ -45,7 +45,7 @@ class Learner:
     """
 
     def __init__(self, seed: int, learns: bool = True) -> None:
-        self._seed = seed
+        self._seed = seed % 2**32  # what scikit-learn takes
         self._learns = learns and has_learner()
         names = _torch.feature_names()
         self._structure = names.index(_STRUCTURE)

@@ -14,6 +14,7 @@ from tensor_comprehensions._define import use_tunings
 from tensor_comprehensions._errors import CacheError, TCError
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._parameters import plural
+from tensor_comprehensions._tuning import ranks
 from tensor_comprehensions._tuning.config import EFFORTS, TunerConfig
 from tensor_comprehensions._tuning.problem import Problem
 from tensor_comprehensions._tuning.trials import Search
@@ -73,6 +74,14 @@ class _Kernel:
     def __init__(self, launched: Any) -> None:
         self.definition, self.options, self.inputs, self.outputs = launched[:4]
         self.seconds, self.count = launched[4:]
+
+    def identity(self) -> str:
+        """The same in every process that launches this, once a call of the model."""
+        shapes = [
+            f"{x.dtype} {tuple(x.shape)} {x.stride()}" if isinstance(x, torch.Tensor) else repr(x)
+            for x in (*self.inputs, *self.outputs)
+        ]
+        return "\n".join([self.definition.text, self.definition.name, self.options, *shapes])
 
     def problem(self) -> Problem:
         constraints = MappingOptions.parse(self.options) if self.options else MappingOptions()
@@ -136,12 +145,19 @@ def tune(
             "tensor_comprehensions.einsum, and inputs that lead there"
         )
     total = sum(kernel.seconds for kernel in kernels) or 1.0
-    shares = [kernel.seconds / total for kernel in kernels]
+    by_identity: dict[str, _Kernel] = {}
+    shares: dict[str, float] = {}
+    for kernel in kernels:
+        identity = kernel.identity()
+        by_identity.setdefault(identity, kernel)
+        shares[identity] = shares.get(identity, 0.0) + kernel.seconds / total
+    agreed = ranks.agree(shares)
     seconds = EFFORTS[effort][0] * len(kernels) if budget_seconds is None else budget_seconds
     searches: list[Search] = []
     tuned: list[float] = []
-    skipped = 0
-    for kernel, share in zip(kernels, shares, strict=True):
+    skipped = len(by_identity) - len(agreed)
+    for identity, share in agreed:
+        kernel = by_identity[identity]
         # By default the longest gets more than its effort, and the shortest none.
         own = seconds * share
         if seconds > 0 and own < _LEAST_SECONDS:
@@ -160,7 +176,7 @@ def tune(
         searches.append(search)
         tuned.append(share)
         if search.ended == "interrupted":
-            skipped += len(kernels) - len(searches) - skipped
+            skipped = len(by_identity) - len(searches)
             break
     if cache is not None:
         _save(module, cache)

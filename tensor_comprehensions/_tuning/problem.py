@@ -11,6 +11,7 @@ import torch
 from tensor_comprehensions import _torch
 from tensor_comprehensions._define import find_definition
 from tensor_comprehensions._errors import ShapeError, TCError
+from tensor_comprehensions._fake import dtype_name
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._parameters import Parameters
 from tensor_comprehensions._scalars import number_of
@@ -42,6 +43,16 @@ class Problem:
             elif not isinstance(value, torch.Tensor):
                 raise ShapeError(
                     f"argument {info.name}: expected a tensor but got {type(value).__name__}"
+                )
+            elif value.dtype != info.dtype:
+                raise ShapeError(
+                    f"argument {info.name}: expected dtype {dtype_name(info.dtype)} but got "
+                    f"{dtype_name(value.dtype)}; convert it, or change its type in the text"
+                )
+            elif value.layout != torch.strided:
+                raise ShapeError(
+                    f"argument {info.name}: expected a strided tensor but got {value.layout}; "
+                    f"convert it with .to_dense()"
                 )
             else:
                 self.inputs.append(value.detach().resolve_neg())
@@ -83,6 +94,14 @@ class Problem:
                 torch.empty(shape, dtype=info.dtype, device="meta").to(memory_format=form)
             )
         return outputs
+
+    def identity(self) -> str:
+        """The same in every process that tunes this."""
+        kinds = [
+            f"{x.dtype} {tuple(x.shape)} {x.stride()}" if isinstance(x, torch.Tensor) else repr(x)
+            for x in self.inputs
+        ]
+        return "\n".join([self.source, self.entry, str(self.constraints), self.target, *kinds])
 
     def message(self) -> tuple[dict[str, Any], int]:
         """All of it for another process, and the descriptor of its tensors' memory."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tensor_comprehensions._errors import TCError
+from tensor_comprehensions._errors import TCError, error_class
 from tensor_comprehensions._logging import logger
 from tensor_comprehensions._tuning.channel import Closed
 from tensor_comprehensions._tuning.config import TunerConfig
@@ -122,6 +122,8 @@ class Session:
                 self._end_workers()
                 search.seconds = time.monotonic() - self._begin
                 self._compare_last()
+                if self._signals:
+                    search.ended = "interrupted"
             except Closed as error:
                 raise TCError(
                     f"the process that {search.name} is tuned in has ended: {error}"
@@ -192,6 +194,8 @@ class Session:
                 f"{self.search.name} cannot be tuned: a process that ran it as the compiler "
                 f"chooses {how} ({error}); logging at level DEBUG shows what it writes"
             ) from error
+        if "error" in report:  # what a call of it would raise
+            raise error_class(report["error"])(report["reason"])
         self.search.standard_plan = self.search.best_plan = report["plan"]
         self.search.standard = self.search.best = Times(**report["times"])
         self._best = (1.0, report["plan"])

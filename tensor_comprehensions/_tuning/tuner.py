@@ -151,13 +151,13 @@ def run_search(
         if stored is not None and search.trials:
             stored.keep(search)
         if isinstance(error, TCError):
-            ranks.gather(search)  # others would wait for ever
+            ranks.gather(search, problem.identity())  # others would wait for ever
         raise
     if session.terminated:
         if stored is not None:
             stored.keep(search)
         os.kill(os.getpid(), signal.SIGTERM)
-    search, others = ranks.gather(search)
+    search, others = ranks.gather(search, problem.identity())
     if stored is not None and rank == 0:
         stored.keep(search, others)
     return search

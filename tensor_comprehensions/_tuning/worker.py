@@ -149,12 +149,15 @@ class Worker:
     def baseline(self, _: dict[str, Any]) -> None:
         """The definition as the compiler runs it: its Plan, results and times."""
         begin = time.perf_counter()
-        trial = self._compile(self._problem.options, final=True)
-        plan = trial.text("options")
-        self._kept[plan] = trial
-        compiled = time.perf_counter() - begin
-        self._begin()
-        first = trial.run()
+        try:
+            trial = self._compile(self._problem.options, final=True)
+            plan = trial.text("options")
+            self._kept[plan] = trial
+            compiled = time.perf_counter() - begin
+            self._begin()
+            first = trial.run()
+        except TCError as error:
+            return self._channel.send({"error": type(error).__name__, "reason": str(error)})
         results = [output.detach().cpu() for output in self._outputs]
         described, descriptor = tensors.write(results)
         samples = self._measure([trial], 3, _TURNS[1])[0]
@@ -168,6 +171,7 @@ class Worker:
             },
             (descriptor,),
         )
+        return None
 
     def attempt(self, message: dict[str, Any]) -> None:
         """One candidate, up to its times; another process decides when to measure."""

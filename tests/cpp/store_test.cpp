@@ -2,7 +2,12 @@
 // sanitizers this also shows that no bytes make the reader leave its memory.
 #include "store/store.h"
 
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdlib>
+#include <filesystem>
 #include <random>
 #include <string>
 #include <vector>
@@ -10,6 +15,7 @@
 #include "base/checksum.h"
 #include "base/error.h"
 #include "check.h"
+#include "store/file.h"
 #include "tc/tc.hpp"
 
 using namespace tc;
@@ -302,6 +308,39 @@ void test_mutations(int count) {
   CHECK(read > 0);
 }
 
+/// A process that was forked meanwhile has the descriptor of the lock as long as it lives.
+void test_a_child_of_the_holder_keeps_nobody_waiting() {
+  std::string folder = (std::filesystem::temp_directory_path() / "tc_lock_XXXXXX").string();
+  CHECK(mkdtemp(folder.data()) != nullptr);
+  const std::string path = folder + "/file";
+  pid_t idle = 0, next = 0;
+  update_file(path, [&](const std::string&) {
+    if ((idle = fork()) == 0) {
+      pause();
+      _exit(0);
+    }
+    if ((next = fork()) == 0) {
+      update_file(path, [](const std::string& bytes) { return bytes + "second"; });
+      _exit(0);
+    }
+    usleep(200000);  // until it waits
+    return std::string("first ");
+  });
+  int status = 0;
+  pid_t ended = 0;
+  for (int k = 0; k < 1000 && ended == 0; ++k) {
+    usleep(10000);
+    ended = waitpid(next, &status, WNOHANG);
+  }
+  CHECK_EQ(ended, next);
+  CHECK_EQ(status, 0);
+  CHECK_EQ(tc::store::read_file(path, tc::store::Missing::Error), std::string("first second"));
+  if (ended == 0) kill(next, SIGKILL);
+  kill(idle, SIGKILL);
+  waitpid(idle, &status, 0);
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -313,6 +352,7 @@ int main(int argc, char** argv) {
   test_parts_and_the_whole();
   test_additions_of_a_newer_version_stay();
   test_errors();
+  test_a_child_of_the_holder_keeps_nobody_waiting();
   test_mutations(argc > 1 ? std::atoi(argv[1]) : 5000);
   return check::finish();
 }

@@ -587,3 +587,16 @@ assert torch.equal(layer(a), a.t())
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_table_that_inference_has_seen_first_is_trained_with() -> None:
+    data, shift = torch.randn(2, 3, 8, 8), torch.tensor([0, 1, 2])
+    mix = torch.nn.Parameter(torch.randn(3, 4))
+    equation = "nc(h+sh[c])w, ck -> nkhw"
+    with torch.inference_mode():
+        first = tc.einsum(equation, data, mix, sh=shift)
+    result = tc.einsum(equation, data, mix, sh=shift)
+    assert torch.equal(first, result)
+    result.sum().backward()
+    windows = torch.stack([data[:, c, c : c + 6].sum() for c in range(3)])
+    torch.testing.assert_close(mix.grad, windows[:, None].expand(3, 4), rtol=1e-4, atol=1e-4)

@@ -210,3 +210,14 @@ def test_an_argument_names_what_the_caller_has() -> None:
     for argument in ("i", "i + 1", "X(i)"):
         text = scale + f"def f(float(N) A, float(N) X) -> (R) {{ R = scale(A, {argument}) }}"
         assert "undefined variable i" in refused(text, whole(4), whole(4))
+
+
+def test_a_size_that_a_call_fixes_is_an_int32() -> None:
+    t = tc.define("""
+def doubled(float(4) X) -> (Y) { Y(i) = X(i) * 2 }
+def f(float(N) A, uint8(M) U) -> (Y, O) {
+  Y = doubled(A)
+  O(i) = U(i) * N
+}""")
+    scaled = t.f(torch.ones(4), torch.full((3,), 100, dtype=torch.uint8))[1]
+    assert torch.equal(scaled, torch.full((3,), 400, dtype=torch.int32))

@@ -321,3 +321,19 @@ def test_help_names_everything(capsys: pytest.CaptureFixture) -> None:
             assert word in help_text
     assert leaves() == 2
     assert "usage: python -m tensor_comprehensions" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["check", "fmt"])
+def test_who_has_seen_enough_ends_it_in_silence(command: str, tmp_path: Path) -> None:
+    text = "".join(f"def f{k}(float(N) x) -> (y) {{ y(i) = {k} * x(i) }}\n" for k in range(3000))
+    file = tmp_path / "many.tc"
+    file.write_text(text)
+    with subprocess.Popen(
+        [sys.executable, "-m", "tensor_comprehensions", command, str(file)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""

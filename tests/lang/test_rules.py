@@ -205,3 +205,31 @@ def test_what_may_be_stored_without_a_cast(value: str, target: str) -> None:
         return
     actual = tc.define(text, namespace=f"tc_rules_{value}_{target}").f(a)
     torch.testing.assert_close(actual, wanted)
+
+
+def test_literals_beyond_double_are_errors() -> None:
+    with pytest.raises(
+        tc.LanguageError, match=r"1e400 does not fit double; write infinity as 1\.0 / 0\.0"
+    ):
+        tc.define("def f(float(N) A) -> (O) { O(i) = A(i) * 1e400 }")
+
+
+def test_a_nan_is_no_number() -> None:
+    t = tc.define("""def largest(float(N) A) -> (P, Q, R, S) {
+      P(i) = max(A(i), 0.0 / 0.0)
+      Q(i) = fmax(A(i), 0.0 / 0.0)
+      R(i) = min(0.0 / 0.0, A(i))
+      S(i) = fmin(0.0 / 0.0, A(i))
+    }""")
+    a = torch.randn(37)
+    p, q, r, s = t.largest(a)
+    assert p.isnan().all() and r.isnan().all()
+    assert torch.equal(q, a) and torch.equal(s, a)
+
+
+@pytest.mark.parametrize("reduction", ["+=!", "max=!", "*=!"])
+def test_what_a_reduction_begins_with_spoils_what_it_reads(reduction: str) -> None:
+    """Also where there is one term alone."""
+    text = f"def f(float(N) A) -> (C) {{ C(i) = A(i) C(i) {reduction} C(i) * 2 where k in 0:1 }}"
+    with pytest.raises(tc.LanguageError, match="C"):
+        tc.compile(text, "f", None, torch.ones(5))

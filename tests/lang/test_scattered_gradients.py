@@ -76,3 +76,24 @@ def test_what_others_decide_is_no_loop_of_a_scatter() -> None:
     source = checked_gradient(text, (4, 4, 3), indices(2, 0, 2, 1, 2))
     (scatter,) = re.findall(r"d_A\((.*)\) \+=\s", source)
     assert scatter == "min(max(i + 1, 0), N - 1), i, i <= N - 2 ? t(j) : 0", source
+
+
+def test_one_place_in_two_dimensions_and_a_table_in_a_third() -> None:
+    text = checked_gradient(
+        "def f(double(N, N, P) A, int32(M) t) -> (O) { O(i, j) = A(i, i, t(j)) * 2 }",
+        (3, 3, 4),
+        indices(1, 3, 1),
+    )
+    assert "(i0, (i0)," in text or "(i, (i)," in text
+
+
+def test_a_place_that_is_a_number_of_the_program() -> None:
+    checked_gradient(
+        """def f(double(N, D) X, int32(K) I, double(N) S) -> (O) {
+          R argmax=! S(n)
+          O(k) = X(R, I(k))
+        }""",
+        (3, 4),
+        indices(2, 0, 2),
+        torch.tensor([0.5, 2.0, 1.0], dtype=torch.double),
+    )

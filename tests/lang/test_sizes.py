@@ -491,3 +491,19 @@ def test_graphs_know_sizes_with_remainders_and_sizes_called_as_words() -> None:
     for n in (5, 6):
         a = torch.randn(n, n + 1)
         assert torch.equal(twice(a), a * 2)
+
+
+@pytest.mark.parametrize("reduction", ["+=!", "*=!", "max=!", "min=!"])
+def test_an_empty_reduction_writes_inside_its_result(reduction: str) -> None:
+    """Its results are written without a term."""
+    t = define(f"""def beyond(float(N) B, float(M, K) A) -> (O) {{
+      O(i) = B(i)
+      O(i) {reduction} A(i, k)
+    }}""")
+    memory = torch.full((8,), 7.0)
+    for terms in 0, 1:
+        with pytest.raises(tc.ShapeError, match=r"writes O\(i\) outside: i = 2 gives index 2"):
+            t.beyond(torch.ones(2), torch.empty(5, terms), outputs=memory[:2])
+    assert (memory == 7).all()
+    t.beyond(torch.ones(2), torch.empty(2, 0), outputs=memory[:2])
+    assert (memory[2:] == 7).all()

@@ -702,3 +702,21 @@ def test_orders_of_functions_in_sums_are_integers() -> None:
         found = tc.define(text.replace("TYPE", name), namespace="tc_orders").f(a)
         wanted = torch.special.bessel_j0(a.double()).sum(1)
         torch.testing.assert_close(found.double(), wanted, rtol=2e-3, atol=2e-3)
+
+
+@pytest.mark.parametrize("form", [".registers(m=16)", ""])
+def test_sums_of_integers_wrap_around_also_for_what_reads_them(form: str) -> None:
+    """LLVM must not take for granted that terms above zero have a sum above zero."""
+    text = """def f(int32(K,M) A) -> (S, T, U) {
+      S(m) +=! max(A(k,m), 0)
+      T(m) = S(m) < 0 ? 1 : 0
+      U(m) = int64(S(m))
+    }"""
+    options = tc.MappingOptions().cluster("S0", "S1", "S2")
+    if form:
+        options = options.registers(m=16)
+    a = torch.full((3, 64), 2**30, dtype=torch.int32)
+    s, t, u = tc.compile(text, "f", options, a)(a)
+    wanted = torch.full((64,), -(2**30), dtype=torch.int64)
+    assert torch.equal(s, wanted.int()) and torch.equal(u, wanted)
+    assert (t == 1).all()

@@ -449,3 +449,41 @@ def test_rows_around_vectors_that_are_no_loops(own: int) -> None:
     )
     a, b = torch.randn(4, own), torch.randn(7, own)
     torch.testing.assert_close(tc.define(text, options).f(a, b), a @ b.t())
+
+
+def test_copies_compute_nothing_from_what_their_tasks_overwrite(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv(
+        "TC_MACHINE",
+        "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288,library_rate=1",
+    )
+    text = """def f(float(N,N) A, float(N,N) B) -> (C, X) {
+      X(n,k) = B(n,k) * 0.5
+      T(n,k) = exp(X(n,k))
+      C(m,n) +=! A(m,k) * T(n,k)
+      X(m,n) = C(m,n)
+    }"""
+    a, b = torch.randn(512, 512), torch.randn(512, 512)
+    options = tc.MappingOptions("default").libraryCalls(None)
+    c, x = tc.compile(text, "f", options, a, b)(a, b)
+    wanted = a @ (b * 0.5).exp().T
+    torch.testing.assert_close(c, wanted, rtol=1e-3, atol=1e-2)
+    torch.testing.assert_close(x, wanted, rtol=1e-3, atol=1e-2)
+
+
+def test_a_copy_of_a_part_stands_for_no_temporary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest of a reduction is small enough to be copied, the whole steps are not."""
+    monkeypatch.setenv(
+        "TC_MACHINE",
+        "vector_bits=512,vector_registers=32,cores=2,cache_bytes=524288,library_rate=1",
+    )
+    text = """def f(float(M,K) A, float(N,K) B) -> (C) {
+      T(n,k) = exp(B(n,k))
+      C(m,n) +=! A(m,k) * T(n,k)
+    }"""
+    a, b = torch.randn(16, 2050), torch.randn(1024, 2050)
+    options = tc.MappingOptions("default").libraryCalls(None).cluster("S1").order("m", "n")
+    options.tile("task", n=1024).tile("reduction", k=1024).registers(m=4, n=16, k=4)
+    result = tc.compile(text, "f", options, a, b)(a, b)
+    torch.testing.assert_close(result, a @ b.exp().T, rtol=1e-3, atol=2e-1)

@@ -58,3 +58,21 @@ def test_a_part_may_read_results_that_the_whole_does_not() -> None:
             for results in (right(*leaves), f(*leaves))
         )
         torch.testing.assert_close(found, wanted)
+
+
+def test_a_product_is_kept_beside_a_maximum_that_goes_on() -> None:
+    """Whose steps have names of their own."""
+    text = """def f(float(N, M) A, float(M, K) B, float(N) x) -> (O, P) {
+      T(n, k) +=! A(n, m) * B(m, k)
+      P(n, k) = tanh(T(n, k)) * T(n, k)
+      O(n) = x(n)
+      O(n) max= A(n, m)
+    }"""
+    a, b, x = (torch.randn(*s, requires_grad=True) for s in ((5, 6), (6, 4), (5,)))
+    o, p = tc.make_autograd(tc.define(text).f)(a, b, x)
+    (o.sum() + p.sum()).backward()
+    found = [each.grad.clone() for each in (a, b, x)]
+    product = a @ b
+    wanted = torch.maximum(x, a.amax(1)).sum() + (product.tanh() * product).sum()
+    for one, other in zip(found, torch.autograd.grad(wanted, (a, b, x)), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)

@@ -438,3 +438,9 @@ def test_compiled_gradients(name: str) -> None:
     ours, theirs, values = differentiable(name)
     compiled = torch.compile(grad(total(ours)), fullgraph=True, backend="aot_eager")
     assert_equal(compiled(*values), grad(total(theirs))(*values))
+
+
+def test_a_batch_of_declared_results_without_dimensions() -> None:
+    t = tc.define("def total(float(N) A) -> (float S) { S +=! A(i) }")
+    x = torch.randn(4, 7)
+    torch.testing.assert_close(torch.vmap(t.total)(x), x.sum(1))

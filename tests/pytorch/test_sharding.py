@@ -5,6 +5,9 @@ That each way gives the whole is tried on ops/ by test_features.py and on random
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 import torch
 
@@ -149,3 +152,17 @@ def test_a_dtensor_that_takes_no_rules_stops_no_definition(monkeypatch: pytest.M
     with pytest.warns(UserWarning, match="was not told how to share the work of other .*ImportErr"):
         t = tc.define("def other(float(N) a) -> (b) { b(i) = a(i) + 3 }", namespace="tc_sharding")
     assert t.other(torch.zeros(2)).tolist() == [3, 3]
+
+
+def test_who_asks_whether_dtensor_is_there_takes_no_rules_away() -> None:
+    script = """
+import importlib.util, torch, tensor_comprehensions as tc
+f = tc.define("def f(float(N) a) -> (b) { b(i) = 2 * a(i) }").f
+assert importlib.util.find_spec("torch.distributed.tensor") is not None
+from torch.distributed.tensor import DTensor
+propagator = DTensor._op_dispatcher.sharding_propagator
+known = [*propagator.op_strategy_funcs, *propagator.op_to_rules]
+print(any("tc" in str(each) and ".f" in str(each).replace("::", ".") for each in known))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr

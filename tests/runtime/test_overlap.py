@@ -93,3 +93,22 @@ def test_a_kernel_that_ran_before_is_still_checked() -> None:
     assert (storage == 1).all()
     torch.ops.tc_overlap.copy2.out(storage[3:6], B=storage[:3])
     assert (storage[:3] == 2).all() and (storage[3:] == 1).all()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float64, torch.int32])
+def test_results_of_another_dtype_are_refused_by_executors(dtype: torch.dtype) -> None:
+    """A kernel would write behind the end of a smaller one."""
+    text = "def f(float(N) x) -> (y) { y(i) = 2 * x(i) }"
+    x, y = torch.ones(1000), torch.zeros(1000, dtype=dtype)
+    name = str(dtype).removeprefix("torch.")
+    with pytest.raises(tc.ShapeError, match=f"output y: expected dtype float32 but got {name}"):
+        tc.compile(text, "f", None, x)(x, outputs=y)
+    assert not y.any()
+
+
+def test_results_that_are_copied_when_written_are_copied() -> None:
+    text = "def f(float(N) x) -> (y) { y(i) = x(i) + 1 }"
+    base = torch.zeros(8)
+    result = torch._lazy_clone(base)[::2]
+    tc.compile(text, "f", None, base[1::2])(base[1::2], outputs=result)
+    assert not base.any() and (result == 1).all()

@@ -291,3 +291,25 @@ print("end")
         environment={"GLIBC_TUNABLES": "glibc.malloc.arena_max=1"},
     )
     assert out == "end\n"
+
+
+def test_who_compiles_at_the_very_end_gets_an_error() -> None:
+    """In a handler that was registered before ours, and so runs after it."""
+    script = """
+import atexit
+def late():
+    for work in (lambda: T.f(torch.ones(7)), lambda: tc.define(TEXT.replace("2", "3"))):
+        try:
+            work()
+        except tc.TCError as error:
+            print(error)
+atexit.register(late)
+import torch, tensor_comprehensions as tc
+TEXT = "def f(float(N) x) -> (y) { y(i) = 2 * x(i) }"
+T = tc.define(TEXT)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert "nothing is compiled any more: the process ends" in done.stdout

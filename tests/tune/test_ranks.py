@@ -66,3 +66,48 @@ def test_every_rank_measures_its_share(tmp_path: Path) -> None:
     (tuning,) = _torch.Store.read(str(file), False).tunings()
     assert {plan for plan, _ in tuning.trials} == {*first, *second}
     assert tuning.plans[0].options == best
+
+
+MODEL = """
+import json, sys, torch
+import torch.distributed as dist
+import tensor_comprehensions as tc
+from tensor_comprehensions._tuning import modules
+dist.init_process_group("gloo")
+torch.manual_seed(0)
+rank = dist.get_rank()
+T = tc.define("def f(float(N) x) -> (y) { y(i) = exp(x(i)) }"
+              "def g(float(N) x) -> (y) { y(i) = sin(x(i)) * x(i) }"
+              "def h(float(N) x) -> (y) { y(i) = 2 * x(i) }")
+found = modules._kernels
+def kernels(module, inputs):
+    all = sorted(found(module, inputs), key=lambda kernel: kernel.definition.name)
+    return all if rank == 0 else all[1::-1]  # as by other clocks, and one is missing
+modules._kernels = kernels
+config = tc.TunerConfig().generations(1).pop_size(4).threads(1)
+tuned = tc.tune(lambda x: T.h(T.g(T.f(x))), torch.randn(5000), config=config, budget_seconds=60)
+print(json.dumps([rank, [(search.name, search.best_plan) for search in tuned], tuned.skipped]),
+      flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_ranks_tune_the_kernels_of_a_model_in_one_order(tmp_path: Path) -> None:
+    script = tmp_path / "tune_model.py"
+    script.write_text(MODEL)
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
+            *("--nproc-per-node", "2", str(script)),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    reports = sorted(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    (_, first, one), (_, second, none) = reports
+    assert [name for name, _ in first] == ["f", "g"]
+    assert first == second
+    assert (one, none) == (1, 0)

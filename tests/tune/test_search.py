@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import shutil
 import signal
 import subprocess
@@ -206,6 +207,10 @@ def test_bad_arguments_are_errors_before_anything_runs() -> None:
         tc.autotune(TMM, "tmm", a, 3)
     with pytest.raises(tc.ShapeError, match="K"):
         tc.autotune(TMM, "tmm", a, torch.randn(4, 7))
+    with pytest.raises(tc.ShapeError, match="argument A: expected dtype float32 but got float64"):
+        tc.autotune(TMM, "tmm", a.double(), b)
+    with pytest.raises(tc.ShapeError, match="argument B: expected a strided tensor"):
+        tc.autotune(TMM, "tmm", a, b.to_sparse())
     with pytest.raises(tc.TCError, match="undefined function mm"):
         tc.autotune(TMM, "mm", a, b)
     with pytest.raises(tc.TCError, match="need cache_filename="):
@@ -228,7 +233,35 @@ def test_a_definition_that_ends_the_process_is_an_error() -> None:
         run_search(Problem(text, "g", (torch.randn(8), index), unchecked), small(4))
 
 
+def test_what_a_call_would_raise_is_raised() -> None:
+    text = "def g(float(N) X, int32(M) I) -> (Y) { Y(i) = X(I(i)) }"
+    index = torch.tensor([1, 9], dtype=torch.int32)
+    with pytest.raises(tc.TCError) as called:
+        tc.compile(text, "g", None, torch.randn(8), index)(torch.randn(8), index)
+    with pytest.raises(type(called.value)) as tuned:
+        tc.autotune(text, "g", torch.randn(8), index, tuner_config=small(4))
+    assert str(tuned.value) == str(called.value)
+
+
 # ---- budgets and interruptions
+
+
+def test_no_bound_for_a_candidate() -> None:
+    search = run_search(problem(), small(3).timeout_seconds(float("inf")))
+    assert search.ended == "all candidates are tried"
+
+
+def test_ctrl_c_in_the_last_comparison_ends_all_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    compare = Session._compare_last
+
+    def interrupted(self: Session) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        compare(self)
+
+    monkeypatch.setattr(Session, "_compare_last", interrupted)
+    search = run_search(problem(), small(4))
+    assert search.ended == "interrupted"
+    assert search.best_plan
 
 
 def test_budgets() -> None:

@@ -308,3 +308,11 @@ def test_of_what_promises_as_much_the_cheaper_is_tried(costly: int) -> None:
     pair = [candidate(5, 4.0), candidate(5, 4.0)]
     pair[costly][unrolled] = 400.0
     assert learner.order(pair) == [1 - costly, costly]
+
+
+@pytest.mark.skipif(not has_learner(), reason="scikit-learn is not installed")
+def test_seeds_may_have_64_bits() -> None:
+    learner = Learner(2**63 - 1)
+    for number in range(40):
+        learner.record(features(1000 + number), 1.0 + number % 3, 0.1)
+    assert len(learner.predict([features(1000), features(2000)])) == 2

@@ -1,7 +1,9 @@
 #include "codegen/math/cpu_math.h"
 
+#include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,7 +21,12 @@ namespace {
 using namespace strict_math;
 
 Expr is_number(const Expr& x) { return equal(x, x); }
-bool known_number(const Expr& x) { return is_const(x); }
+/// Whether it is a constant, and no NaN.
+bool known_number(const Expr& x) {
+  if (const auto* cast = x.as<Halide::Internal::Cast>()) return known_number(cast->value);
+  const std::optional<double> value = as_const_float(x);
+  return is_const(x) && !(value && std::isnan(*value));
+}
 
 /// max or min that returns a NaN operand, as PyTorch's do.
 Expr propagate(bool maximum, const Expr& a, const Expr& b) {

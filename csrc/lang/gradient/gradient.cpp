@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -232,8 +233,9 @@ class GradientBuilder {
     if (step.initializes) {
       std::vector<ExpressionPtr> inside;
       for (size_t d = 0; d < step.places.size(); ++d) {
-        if (step.places[d]->kind != ExpressionKind::Name) continue;
-        const Range& range = step.ranges.at(step.elements[d]);
+        const auto found = step.ranges.find(step.elements[d]);
+        if (step.places[d]->kind != ExpressionKind::Name || found == step.ranges.end()) continue;
+        const Range& range = found->second;
         ExpressionPtr index = name(step.elements[d]);
         if (!always_equal(range.first, step.shape[d].first, signature_))
           inside.push_back(binary(Operator::GreaterEqual, index, from_halide(range.first)));
@@ -490,10 +492,24 @@ class GradientBuilder {
   TreeStatement to_tree(const GradientStatement& statement) {
     TreeStatement tree;
     tree.target.name = statement.target;
+    std::set<std::string> used;
     for (const ExpressionPtr& place : statement.places) {
-      bool plain = place->kind == ExpressionKind::Name;
+      const bool is_name = place->kind == ExpressionKind::Name;
+      const bool is_index =
+          is_name && std::any_of(statement.ranges.begin(), statement.ranges.end(),
+                                 [&](const auto& each) { return each.first == place->name; });
+      // A second dimension at the same place, and one that data says, are scattered.
+      const bool plain = is_index && used.insert(place->name).second;
       tree.indices.push_back({plain ? place->name : "", {}});
-      tree.subscripts.push_back(plain ? nullptr : in_storage(place));
+      if (plain) {
+        tree.subscripts.push_back(nullptr);
+        continue;
+      }
+      tree.subscripts.push_back(in_storage(place));
+      if (!is_name) continue;
+      auto scattered = std::make_shared<Expression>(*tree.subscripts.back());
+      scattered->binding = is_index ? Binding::Index : Binding::Tensor;
+      tree.subscripts.back() = scattered;
     }
     tree.reduction = statement.reduction;
     tree.initializes = statement.initializes && statement.reduction != ir::Reduction::None;

@@ -66,8 +66,11 @@ std::string text_with_kept(const Definition& definition, const GradientRequest& 
   for (const Step& step : versions.steps) {
     const std::string tensor = FreshNames::plain(step.target);
     const std::vector<std::string>& outputs = definition.signature.outputs;
-    if (!recomputed.count(step.target) || !step.covers || !step.initializes || step.scatters() ||
-        !step.type.is_float() || step.target != version_name(tensor, versions.last.at(tensor)) ||
+    // Steps in between have names of their own.
+    const auto last = versions.last.find(tensor);
+    if (last == versions.last.end() || !recomputed.count(step.target) || !step.covers ||
+        !step.initializes || step.scatters() || !step.type.is_float() ||
+        step.target != version_name(tensor, last->second) ||
         std::count(outputs.begin(), outputs.end(), tensor) || !is_worth_keeping(step))
       continue;
     function.returns.push_back({tensor, /*typed=*/false, {}, {}, {}, {}});

@@ -72,12 +72,9 @@ std::map<std::string, ConstantInterval> position_limits(const ir::Program& progr
 /// All accesses of one statement, with the conditions they stand under.
 class StatementCheck : public IRVisitor {
  public:
-  StatementCheck(const ir::Program& program, size_t place,
+  StatementCheck(const ir::Program& program, const ir::Statement& statement, size_t place,
                  const std::map<std::string, ConstantInterval>& positions)
-      : program_(program),
-        place_(place),
-        statement_(program.statements[place]),
-        positions_(positions) {
+      : program_(program), place_(place), statement_(statement), positions_(positions) {
     for (const ir::Iterator& iterator : statement_.domain) {
       int64_t first = constant(iterator.min), last = first + constant(iterator.extent) - 1;
       bounds_.push(iterator.name, Interval(iterator.min, Expr(static_cast<int32_t>(last))));
@@ -104,10 +101,38 @@ class StatementCheck : public IRVisitor {
     return message_;
   }
 
+  /// The same of where results are written that no term is added to, since these indices, which are
+  /// reduced, take no values: the statement has one of each in their place.
+  std::string run_initialization(const std::set<std::string>& empty) {
+    auto varies = [&](const Expr& e) {
+      const std::set<std::string> used = ir::variables_of(e);
+      return std::any_of(used.begin(), used.end(),
+                         [&](const std::string& name) { return empty.count(name) > 0; });
+    };
+    if (statement_.guard.defined()) add_guards(statement_.guard, varies);
+    const ir::Tensor& tensor = program_.tensor(statement_.tensor);
+    for (size_t d = 0; d < statement_.subscripts.size() && message_.empty(); ++d)
+      if (!varies(statement_.subscripts[d]) && !holds_data(statement_.subscripts[d]))
+        check_dimension("writes", tensor, statement_.subscripts, d);
+    context_.require_memory();
+    return message_;
+  }
+
   std::vector<ir::OpenAccess> open;
 
  private:
   using IRVisitor::visit;
+
+  /// Of a conjunction, the conditions that do not vary.
+  template <class Varies>
+  void add_guards(const Expr& condition, Varies varies) {
+    if (const auto* both = condition.as<And>()) {
+      add_guards(both->a, varies);
+      add_guards(both->b, varies);
+    } else if (!varies(condition)) {
+      guards_.push_back(condition);
+    }
+  }
 
   void visit(const Call* op) override {
     if (!message_.empty()) return;
@@ -385,14 +410,31 @@ class StatementCheck : public IRVisitor {
   std::string message_;
 };
 
+/// A reduction of no terms writes what it begins with.
+std::string check_empty_reduction(const ir::Program& program, size_t place,
+                                  const std::map<std::string, ConstantInterval>& positions) {
+  ir::Statement statement = program.statements[place];
+  if (!statement.initializes) return "";
+  std::set<std::string> empty;
+  for (ir::Iterator& iterator : statement.domain) {
+    if (constant(iterator.extent) != 0) continue;
+    if (!iterator.reduction) return "";
+    empty.insert(iterator.name);
+    iterator.extent = Expr(1);
+  }
+  if (empty.empty()) return "";
+  return StatementCheck(program, statement, place, positions).run_initialization(empty);
+}
+
 }  // namespace
 
 AccessCheck check_accesses(const ir::Program& program) {
   AccessCheck result;
   const std::map<std::string, ConstantInterval> positions = position_limits(program);
   for (size_t s = 0; s < program.statements.size(); ++s) {
-    StatementCheck check(program, s, positions);
+    StatementCheck check(program, program.statements[s], s, positions);
     result.outside = check.run();
+    if (result.outside.empty()) result.outside = check_empty_reduction(program, s, positions);
     result.open.insert(result.open.end(), check.open.begin(), check.open.end());
     if (!result.outside.empty()) break;
   }

@@ -37,7 +37,9 @@ void rename_size(Function* function, const std::string& from, const Expr& to) {
   for (TreeStatement& statement : function->statements)
     rewrite(statement, [&](const Expression& node) -> ExpressionPtr {
       if (node.kind != ExpressionKind::Name || node.name != from) return nullptr;
-      ExpressionPtr other = variable ? name(variable->name) : integer(*as_const_int(to));
+      // A size is an int32, whatever stands beside it.
+      ExpressionPtr other =
+          variable ? name(variable->name) : cast(Halide::Int(32), integer(*as_const_int(to)));
       other->where = node.where;
       return other;
     });

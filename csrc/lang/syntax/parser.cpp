@@ -1,6 +1,7 @@
 #include "lang/syntax/parser.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <functional>
 #include <iterator>
@@ -498,6 +499,9 @@ class Parser {
     if (constant.is_float) {
       const InCLocale numbers;
       constant.real = std::strtod(token.text.c_str(), nullptr);
+      if (std::isinf(constant.real))
+        throw LanguageError(token.where, token.text,
+                            " does not fit double; write infinity as 1.0 / 0.0");
     } else {
       constant.integer = integer_value(token);
     }

@@ -33,8 +33,9 @@ std::string make_batch(Function function, const std::set<std::string>& inputs) {
       declaration.dimensions.insert(declaration.dimensions.begin(), DimensionSize{size, 0, {}});
   };
   for (Declaration& parameter : function.parameters) declare(parameter);
+  // The sizes of others are not printed.
   for (Declaration& result : function.returns)
-    if (!result.dimensions.empty()) declare(result);
+    if (result.typed) declare(result);
   // Null for what stays as it is.
   std::function<ExpressionPtr(const Expression&)> extend;
   extend = [&](const Expression& e) -> ExpressionPtr {

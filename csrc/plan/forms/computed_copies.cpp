@@ -79,6 +79,19 @@ class ComputeInCopies {
     return nullptr;
   }
 
+  /// What is written in the tasks that run a statement.
+  void add_written_beside(const ScopStatement& statement, std::set<std::string>& written) const {
+    auto has_it = [&](const Cluster& cluster) {
+      return std::count(cluster.statements.begin(), cluster.statements.end(), &statement) > 0;
+    };
+    const auto own = std::find_if(clusters_.begin(), clusters_.end(), has_it);
+    for (const Cluster& cluster : clusters_) {
+      const bool joined = own != clusters_.end() && !own->outer.empty() && !cluster.outer.empty();
+      if (!joined && !has_it(cluster)) continue;
+      for (const ScopStatement* each : cluster.statements) written.insert(each->source->tensor);
+    }
+  }
+
   /// Whether copies stand for all reads of a temporary, and may be made where they are of what this
   /// statement reads. Whether that is worth it; of one that was `given`, whether they compute it.
   bool is_only_copied(const ScopStatement& writer, bool given = false) const {
@@ -104,6 +117,8 @@ class ComputeInCopies {
         if (before || !copy || copy->times == 0 || (given && copy->computed != &writer))
           return false;
         copies.insert(copy);
+        // A task's copies are made beside all that its cluster, and those joined with it, write.
+        add_written_beside(statement, overwritten);
         if (std::any_of(needed.begin(), needed.end(),
                         [&](const std::string& name) { return overwritten.count(name) != 0; }))
           return false;

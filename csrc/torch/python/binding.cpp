@@ -43,8 +43,11 @@ std::atomic<bool> ending{false};
 /// Raises a core error as Python's, from any thread, with or without the interpreter lock. The
 /// exception then travels through PyTorch's dispatcher as it is.
 void raise_in_python(const CoreError& error) {
-  // Threads that Python would end without a word, if they ran Python now.
   if (ending && error.status == TC_INTERRUPTED) {
+    if (ends_here())
+      return raise_in_python(
+          CoreError(TC_USAGE_ERROR, "nothing is compiled any more: the process ends", 0, 0));
+    // Threads that Python would end without a word, if they ran Python now.
     // The thread that ends the interpreter still needs the lock.
     if (PyGILState_Check()) PyEval_SaveThread();
     wait_for_the_end();
@@ -282,11 +285,18 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.doc() = "The binding of libtensor_comprehensions to PyTorch.";
   raise_error = raise_in_python;
   interrupted = signals_raise;
+  unlocked = [](const std::function<void()>& body) {
+    // PyTorch releases it before it calls operators, but for packages of AOTInductor.
+    std::optional<Unlocked> held;
+    if (Py_IsInitialized() && PyGILState_Check()) held.emplace();
+    body();
+  };
   tc_set_interrupt([] { return signals_raise() ? 1 : 0; });
   tc_set_log_sink(log_to_python);
   tc_set_libraries(&aten_libraries());
 
   py::module_::import("atexit").attr("register")(py::cpp_function([] {
+    note_ending();
     Unlocked unlocked;
     ending = true;
     tc_shutdown();

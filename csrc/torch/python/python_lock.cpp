@@ -2,6 +2,9 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 namespace tc_torch {
 
 bool interpreter_ends() {
@@ -11,6 +14,14 @@ bool interpreter_ends() {
   return !Py_IsInitialized() || _Py_IsFinalizing();
 #endif
 }
+
+namespace {
+std::atomic<std::thread::id> ending_thread{};
+}
+
+void note_ending() { ending_thread = std::this_thread::get_id(); }
+
+bool ends_here() { return ending_thread == std::this_thread::get_id(); }
 
 void wait_for_the_end() {
   while (true) pause();

@@ -12,6 +12,11 @@ namespace tc_torch {
 /// Whether no thread but the one that ends it may use the interpreter any more.
 bool interpreter_ends();
 
+/// The calling thread ends the interpreter, from now on.
+void note_ending();
+/// Whether it is the calling thread that does, and may use it to the last.
+bool ends_here();
+
 /// Never returns. Python ends threads that want the lock after the interpreter has ended by
 /// unwinding them, through functions that may not throw and handlers that catch everything: the
 /// process would abort. Here they wait for the end of the process instead, as they do from
@@ -24,7 +29,7 @@ pybind11::object call_python(const pybind11::object& function, const pybind11::t
 /// Runs a body with the interpreter lock, from any thread.
 template <class Body>
 auto with_lock(Body&& body) -> decltype(body()) {
-  if (interpreter_ends()) wait_for_the_end();
+  if (interpreter_ends() && !ends_here()) wait_for_the_end();
   std::optional<pybind11::gil_scoped_acquire> lock;
   try {
     lock.emplace();
