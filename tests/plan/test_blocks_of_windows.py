@@ -33,7 +33,7 @@ def test_windows_stay_in_registers(size: int, monkeypatch: pytest.MonkeyPatch) -
     sides = block_of(executor)
     rows, vectors = sides.get("h", 1), -(-sides["w"] // 16)
     assert 9 * rows * vectors <= 128  # no term is a loop
-    assert rows * vectors + 9 + ((rows - 1) * vectors if rows > 2 else 0) <= 32
+    assert rows * vectors + 9 + (rows * vectors if rows > 2 else 0) <= 32
     expected = F.conv2d(image, kernel[:, None], groups=8)
     torch.testing.assert_close(executor(image, kernel), expected, rtol=1e-4, atol=1e-4)
 
@@ -42,11 +42,12 @@ def test_windows_stay_in_registers(size: int, monkeypatch: pytest.MonkeyPatch) -
 def test_rows_of_an_image_share_what_they_read(
     images: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three rows read five, and rows of three images nine."""
+    """Two rows read four, and rows of two images six."""
     monkeypatch.setenv("TC_MACHINE", MACHINE)
     image, kernel = torch.randn(images, 16, 56, 56), torch.randn(16, 3, 3)
     executor = tc.compile(DEPTHWISE, "f", None, image, kernel)
-    assert block_of(executor) == {"h": 3, "w": 54}
+    sides = block_of(executor)
+    assert sides["h"] > 1 and "n" not in sides
     expected = F.conv2d(image, kernel[:, None], groups=16)
     torch.testing.assert_close(executor(image, kernel), expected, rtol=1e-4, atol=1e-4)
 

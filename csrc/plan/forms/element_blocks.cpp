@@ -34,6 +34,24 @@ bool shares_loads(const ClusterContext& in, const Member& member, const Member& 
   });
 }
 
+/// Whether all that a statement reads along the vector stays the same along some of these members.
+/// Rows of what does not are so many streams more at a time, of which the processor follows few
+/// (measured with a Zen 4: gradients of prelu and of softmax along columns 0.6 times as fast).
+bool shares_all(const ClusterContext& in, const std::vector<Member>& members,
+                const std::vector<size_t>& rows) {
+  const ScopStatement& statement = *in.cluster.statements.front();
+  const std::string& lane = iterator_along(in.cluster, members.back(), 0).name;
+  const auto all = accesses(in.program, *statement.source);
+  return std::all_of(all.begin(), all.end(), [&](const ir::MemoryAccess& access) {
+    const Layout& layout = in.layouts.at(access.tensor);
+    if (access.write || stride_along(access, layout, lane) == 0) return true;
+    return std::any_of(rows.begin(), rows.end(), [&](size_t m) {
+      const std::string& row = iterator_along(in.cluster, members[m], 0).name;
+      return stride_along(access, layout, row) == 0;
+    });
+  });
+}
+
 /// With a block of such sizes, one a member.
 ClusterPlan with_block(const ClusterContext& in, const std::vector<Member>& members,
                        const ClusterPlan& elements, const std::vector<int64_t>& block) {
@@ -64,6 +82,7 @@ std::optional<ClusterPlan> plan_element_blocks(const ClusterContext& in,
   if (rows.empty()) return std::nullopt;
   // The innermost ones, whose rows are near each other.
   if (rows.size() > 2) rows.erase(rows.begin(), rows.end() - 2);
+  if (!shares_all(in, members, rows)) return std::nullopt;
   const int64_t lanes = count_lanes(in.cluster, in.program, in.machine.vector_bits);
   const int64_t operations =
       1 + ir::count_instructions(in.cluster.statements.front()->source->value);

@@ -267,7 +267,7 @@ class Chooser {
     for (const Step& step : steps)
       for (const Load& load : step.loads)
         if (!load.moves[0]) held = results + terms;
-    if (rows > 2) held += static_cast<double>(block[0] * (rows - 1));
+    if (rows > 2) held += static_cast<double>(block[0] * rows);
     return results * terms <= machine::kUnrolledOperations && held <= machine_.vector_registers;
   }
 
@@ -462,7 +462,8 @@ class Chooser {
         const int64_t element = in_.program.tensor(operand.access.tensor).type.bytes();
         for (size_t d = 1; d < 3; ++d) load.bytes[d] = std::abs(stride(d).value_or(0)) * element;
         load.steps_of_a_line = operands_.steps_of_a_line(update, operand);
-        if (stride(0) == 1 && !load.packed && stride(1) && stride(2)) {
+        if (stride(0) == 1 && !load.packed && stride(1) && stride(2) &&
+            ir::count_functions(statement.source->value) == 0) {
           load.along_block = {{lanes, 1}, {*stride(1), 1}, {*stride(2), 1}};
           load.along_terms = walks_of_terms(statement, operand);
         }

@@ -185,7 +185,8 @@ double StatementAccesses::loads_of_a_vector(const Access& access, double parts) 
 double StatementAccesses::share_of_windows(const Access& access,
                                            const std::vector<int64_t>& block) const {
   if (access.copy || nest_.vector < 0 ||
-      access.strides[nest_.vector] != static_cast<int64_t>(access.footprint.element))
+      access.strides[nest_.vector] != static_cast<int64_t>(access.footprint.element) ||
+      ir::count_functions(statement_.source->value) > 0)
     return 1;
   std::vector<Walk> walks;
   double operations = ir::registers_of_results(*statement_.source);
