@@ -189,25 +189,29 @@ double StatementAccesses::share_of_windows(const Access& access,
       ir::count_functions(statement_.source->value) > 0)
     return 1;
   std::vector<Walk> walks;
-  double operations = ir::registers_of_results(*statement_.source);
+  double results = ir::registers_of_results(*statement_.source), row = results, terms = 1;
   for (size_t i = 0; i < block.size(); ++i) {
     if (!access.strides[i]) return 1;
     const int64_t count = nest_.vectors(i, block[i]);
-    operations *= static_cast<double>(count);
+    const bool along_vector = static_cast<int>(i) == nest_.vector;
+    results *= static_cast<double>(count);
+    if (along_vector) row *= static_cast<double>(count);
     // What stays the same for all rows is loaded once in every step.
     if (*access.strides[i] != 0)
-      walks.push_back(
-          {*access.strides[i] * (static_cast<int>(i) == nest_.vector ? nest_.lanes : 1), count});
+      walks.push_back({*access.strides[i] * (along_vector ? nest_.lanes : 1), count});
   }
   for (size_t l = nest_.loops.size(); l-- > nest_.copies;) {
     const NestLoop& loop = nest_.loops[l];
     if (!loop.is_loop()) continue;
-    operations *= loop.iterations();
     const bool reduces = static_cast<size_t>(loop.iterator) < statement_.dimensions &&
                          domain_[loop.iterator].reduction;
-    if (!reduces || operations > machine::kUnrolledOperations) break;
+    if (!reduces || results * terms * loop.iterations() > machine::kUnrolledOperations) break;
+    terms *= loop.iterations();
     walks.push_back({*access.strides[loop.iterator], loop.extent});
   }
+  // Registers hold the results, a factor of every term, and what several rows have in common.
+  const double held = results + terms + (results > 2 * row ? results : 0);
+  if (held > in_.machine.vector_registers) return 1;
   return different_share(walks);
 }
 
