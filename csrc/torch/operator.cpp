@@ -466,13 +466,13 @@ void Operator::call_out(at::ArrayRef<c10::IValue> inputs, at::ArrayRef<at::Tenso
   check_memory(definition_->inputs, inputs);
   for (size_t o = 0; o < outputs.size(); ++o)
     check_memory("output", definition_->outputs[o], outputs[o]);
-  // The key holds everything but the addresses. Where memory is far apart nothing is left to check;
-  // where it is not, the core tells views that interleave from views that overlap.
   // A launch that fails, as at a bad index, may have written a part.
   auto changed = c10::make_scope_exit([&] {
     for (const at::Tensor& output : outputs)
       if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
   });
+  // The key holds everything but the addresses. Where memory is far apart nothing is left to check;
+  // where it is not, the core tells views that interleave from views that overlap.
   if (unchecked || !may_overlap(inputs, outputs)) {
     launch(specialization, inputs, outputs);
   } else {

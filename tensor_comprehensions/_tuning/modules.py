@@ -16,7 +16,7 @@ from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._parameters import plural
 from tensor_comprehensions._tuning import ranks
 from tensor_comprehensions._tuning.config import EFFORTS, TunerConfig
-from tensor_comprehensions._tuning.problem import Problem
+from tensor_comprehensions._tuning.problem import Problem, forms_of
 from tensor_comprehensions._tuning.trials import Search
 from tensor_comprehensions._tuning.tuner import run_search, tuned_plan
 
@@ -77,11 +77,8 @@ class _Kernel:
 
     def identity(self) -> str:
         """The same in every process that launches this, once a call of the model."""
-        shapes = [
-            f"{x.dtype} {tuple(x.shape)} {x.stride()}" if isinstance(x, torch.Tensor) else repr(x)
-            for x in (*self.inputs, *self.outputs)
-        ]
-        return "\n".join([self.definition.text, self.definition.name, self.options, *shapes])
+        texts = [self.definition.text, self.definition.name, self.options]
+        return "\n".join(texts + forms_of([*self.inputs, *self.outputs]))
 
     def problem(self) -> Problem:
         constraints = MappingOptions.parse(self.options) if self.options else MappingOptions()

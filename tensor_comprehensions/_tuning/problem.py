@@ -18,6 +18,14 @@ from tensor_comprehensions._scalars import number_of
 from tensor_comprehensions._tuning import tensors
 
 
+def forms_of(values: Sequence[Any]) -> list[str]:
+    """Dtypes, sizes and strides of tensors; the values of scalars."""
+    return [
+        f"{x.dtype} {tuple(x.shape)} {x.stride()}" if isinstance(x, torch.Tensor) else repr(x)
+        for x in values
+    ]
+
+
 class Problem:
     """A definition, its inputs, how its results lie, and what is decided beforehand."""
 
@@ -97,11 +105,8 @@ class Problem:
 
     def identity(self) -> str:
         """The same in every process that tunes this."""
-        kinds = [
-            f"{x.dtype} {tuple(x.shape)} {x.stride()}" if isinstance(x, torch.Tensor) else repr(x)
-            for x in self.inputs
-        ]
-        return "\n".join([self.source, self.entry, str(self.constraints), self.target, *kinds])
+        texts = [self.source, self.entry, str(self.constraints), self.target]
+        return "\n".join(texts + forms_of(self.inputs))
 
     def message(self) -> tuple[dict[str, Any], int]:
         """All of it for another process, and the descriptor of its tensors' memory."""

@@ -29,21 +29,26 @@ dist.destroy_process_group()
 """
 
 
-def run_ranks(folder: Path, *files: Path) -> list[tuple[str, list[str]]]:
-    """What each rank has found, or the error it ended with, and the Plans that it tried."""
+def reports_of(text: str, folder: Path, *arguments: str) -> list[list]:
+    """What two ranks that run a script print in JSON, in their order."""
     script = folder / "tune.py"
-    script.write_text(SCRIPT)
+    script.write_text(text)
     done = subprocess.run(
         [
             *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node", "2", str(script), TMM, *map(str, files)),
+            *("--nproc-per-node", "2", str(script), *arguments),
         ],
         capture_output=True,
         text=True,
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    reports = sorted(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    return sorted(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+
+
+def run_ranks(folder: Path, *files: Path) -> list[tuple[str, list[str]]]:
+    """What each rank has found, or the error it ended with, and the Plans that it tried."""
+    reports = reports_of(SCRIPT, folder, TMM, *map(str, files))
     assert [rank for rank, _, _ in reports] == [0, 1]
     return [(best, tried) for _, best, tried in reports]
 
@@ -94,19 +99,7 @@ dist.destroy_process_group()
 
 
 def test_ranks_tune_the_kernels_of_a_model_in_one_order(tmp_path: Path) -> None:
-    script = tmp_path / "tune_model.py"
-    script.write_text(MODEL)
-    done = subprocess.run(
-        [
-            *(sys.executable, "-m", "torch.distributed.run", "--standalone"),
-            *("--nproc-per-node", "2", str(script)),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=240,
-    )
-    assert done.returncode == 0, done.stderr
-    reports = sorted(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    reports = reports_of(MODEL, tmp_path)
     (_, first, one), (_, second, none) = reports
     assert [name for name, _ in first] == ["f", "g"]
     assert first == second
