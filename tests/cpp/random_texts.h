@@ -71,7 +71,7 @@ class RandomSyntax {
     return random_.pick(all);
   }
   std::string number() {
-    static const std::vector<std::string> all = {"2.", ".5f", "1e-5", "3.25e+2F", "1e400", "0.0"};
+    static const std::vector<std::string> all = {"2.", ".5f", "1e-5", "3.25e+2F", "1e300", "0.0"};
     return random_.one_in(2) ? integer() : random_.pick(all);
   }
 
