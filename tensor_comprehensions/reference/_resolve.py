@@ -223,7 +223,12 @@ class _Resolver:
                 call.token,
             )
         self.calls += 1
-        tensors = dict(zip(callee.results, call.targets))
+        # The callee reads its arguments as they were, also those that its results are written to.
+        read = {e.id for argument in call.arguments for e in walk(argument) if isinstance(e, Name)}
+        tensors = {
+            result: f"{call.function}.{self.calls}.{result}" if target in read else target
+            for result, target in zip(callee.results, call.targets)
+        }
         for s in callee.statements:
             tensors.setdefault(s.target, f"{call.function}.{self.calls}.{s.target}")
         scalars: dict[str, Expression] = {}
@@ -298,6 +303,12 @@ class _Resolver:
                 )
             )
             self.ranks[tensors[s.target]] = len(s.left)
+        for result, target in zip(callee.results, call.targets):
+            source = tensors[result]
+            if source != target:
+                left = [f"{source}.{d}" for d in range(self.ranks[source])]
+                value = self.read(source, tuple(map(Index, left)), call.token)
+                program.statements.append(Statement(target, left, "=", value, call.token))
 
 
 def indices(expression: Expression) -> list[str]:

@@ -121,8 +121,18 @@ class Generator(ExpressionGenerator):
             self.add_input(Tensor(arguments[-1], t.type, shape, t.kind, t.bound))
         self.lines.append(f"{left} = {helper.name}({', '.join(arguments)})")
         known = {t.name: t for t in helper.targets}
-        for target, result in zip(targets, helper.results):
-            self.targets.append(Known(target, known[result].type, known[result].ranges))
+        made = [known[result] for result in helper.results]
+        for target, m in zip(targets, made):
+            self.targets.append(Known(target, m.type, m.ranges))
+            alike = [
+                n
+                for n, t in enumerate(case.inputs)
+                if t.shape and t.kind != "index" and t.type == m.type
+                if list(m.ranges) == [(0, size) for size in t.shape]
+            ]
+            if alike and self.chance(0.5):  # once more, and the result takes its argument's place
+                arguments[self.r.choice(alike)] = target
+                self.lines.append(f"{left} = {helper.name}({', '.join(arguments)})")
         self.results += targets
 
     def scalar_argument(self, wanted: str) -> str:

@@ -221,3 +221,17 @@ def f(float(N) A, uint8(M) U) -> (Y, O) {
 }""")
     scaled = t.f(torch.ones(4), torch.full((3,), 100, dtype=torch.uint8))[1]
     assert torch.equal(scaled, torch.full((3,), 400, dtype=torch.int32))
+
+
+def test_a_result_may_replace_an_argument() -> None:
+    """What is called reads its argument as it was before the call."""
+    twice = "def g(float(N) X) -> (O) { O(i) = X(i) * 2  O(i) = O(i) + X(i) }\n"
+    same(twice + "def f(float(N) A) -> (T) { T(i) = A(i)  T = g(T) }", whole(5))
+    reverse = "def g(float(N) X) -> (O) { O(i) = X(N - 1 - i) }\n"
+    same(reverse + "def f(float(N) A) -> (T) { T(i) = A(i)  T = g(T)  T = g(T) }", whole(5))
+    both = "def g(float(N) X, float(N) Y) -> (O, P) { O(i) = X(i) + Y(i)  P(i) = X(i) - Y(i) }\n"
+    swapped = "{ S(i) = A(i)  T(i) = A(i) * 3  (S, T) = g(T, S)  R(i) = S(i) - 2 * T(i) }"
+    same(both + "def f(float(N) A) -> (R) " + swapped, whole(5))
+    # A result without dimensions that is an argument of another kind; a type of its own.
+    add = "def g(float(N) X, float s) -> (float O) { O +=! X(i)  O = O * s + s }\n"
+    same(add + "def f(float(N) A) -> (T) { T +=! A(i)  T = g(A, T + 1) }", whole(5))

@@ -1,5 +1,6 @@
 #include "lang/sema/calls.h"
 
+#include <algorithm>
 #include <optional>
 #include <set>
 
@@ -26,7 +27,9 @@ class Inlining {
     bind_result_sizes();
     for (size_t i = 0; i < callee_.returns.size(); ++i) {
       const Declaration& returned = callee_.returns[i];
-      tensors_[returned.name] = call_.targets[i].name;
+      const std::string& target = call_.targets[i].name;
+      // The callee reads its argument as it was, whatever of its result it has written by then.
+      tensors_[returned.name] = is_argument(target) ? fresh(target + "_result") : target;
       if (returned.typed) types_[returned.name] = returned.type;
     }
     for (const TreeStatement& statement : callee_.statements) {
@@ -37,6 +40,7 @@ class Inlining {
 
   std::vector<TreeStatement> run() {
     std::vector<TreeStatement> statements;
+    std::map<std::string, size_t> last;  // the statement that writes a tensor last
     std::map<std::string, Expansion> scalars;
     for (const auto& [name, argument] : scalars_) scalars[name] = expand(*argument, {});
     for (TreeStatement& statement : callee_.statements) {
@@ -64,6 +68,13 @@ class Inlining {
         statements.back().target.name = fresh(target + "_index");
         statements.push_back(converted(statements.back(), target, type->second));
       }
+      last[target] = statements.size() - 1;
+    }
+    for (size_t i = 0; i < callee_.returns.size(); ++i) {
+      const std::string& target = call_.targets[i].name;
+      auto written = last.find(tensors_.at(callee_.returns[i].name));
+      if (written != last.end() && written->first != target)
+        statements.push_back(copied(statements[written->second], target));
     }
     return statements;
   }
@@ -77,24 +88,40 @@ class Inlining {
     return node;
   }
 
-  /// target(i, j) = type(source(i, j))
-  static TreeStatement converted(const TreeStatement& source, const std::string& target,
-                                 Type type) {
+  /// target(i, j) = source(i, j)
+  TreeStatement copied(const TreeStatement& source, const std::string& target) {
     auto placed = [&](ExpressionPtr e) {
       e->where = source.where;
       return e;
     };
-    std::vector<ExpressionPtr> indices;
-    for (const Identifier& index : source.indices) indices.push_back(placed(name(index.name)));
-    ExpressionPtr read = placed(access(source.target.name, indices));
     TreeStatement statement;
+    std::vector<ExpressionPtr> indices;
+    for (size_t d = 0; d < source.indices.size(); ++d) {
+      const Identifier& index = source.indices[d];
+      // A dimension that is scattered over has none.
+      const std::string& named =
+          index.name.empty() ? names_.index("v" + std::to_string(d)) : index.name;
+      statement.indices.push_back({named, index.where});
+      indices.push_back(placed(name(named)));
+    }
     statement.target = {target, source.target.where};
-    statement.indices = source.indices;
     statement.operator_where = source.operator_where;
-    statement.value = cast(read, type);
+    statement.value = placed(access(source.target.name, indices));
     statement.where = source.where;
     statement.inlined = true;
     return statement;
+  }
+
+  /// target(i, j) = type(source(i, j))
+  TreeStatement converted(const TreeStatement& source, const std::string& target, Type type) {
+    TreeStatement statement = copied(source, target);
+    statement.value = cast(statement.value, type);
+    return statement;
+  }
+
+  bool is_argument(const std::string& tensor) const {
+    return std::any_of(call_.arguments.begin(), call_.arguments.end(),
+                       [&](const ExpressionPtr& e) { return mentions(*e, tensor); });
   }
 
   void check_counts() const {
