@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "codegen/names.h"
 #include "codegen/workarounds/hidden_zero.h"
+#include "ir/expressions/walk.h"
 #include "ir/loops.h"
 #include "ir/program.h"
 #include "ir/visit.h"
@@ -62,12 +64,19 @@ int64_t operations_of(const Expr& value) {
   // registers.
   if (ir::any<Load>(value, [](const Load* load) { return ir::has_load(load->index); }))
     return machine::kUnrolledOperations + 1;
-  int64_t functions = 0;
-  ir::visit_graph(value, [&](const Call* call, ir::Visitor& self) {
-    functions += !ir::math_name(call).empty();
-    self.inside(call);
+  int64_t functions = 0, others = 0;
+  std::set<const Halide::Internal::IRNode*> seen;
+  ir::walk(value, [&](const Expr& part) {
+    if (part.as<Load>() || !seen.insert(part.get()).second) return false;
+    const auto* call = part.as<Call>();
+    const bool function = call && !ir::math_name(call).empty();
+    const bool free = part.as<Halide::Internal::Cast>() || part.as<Variable>() || is_const(part);
+    functions += function;
+    others += !function && !free;
+    return true;
   });
-  return 1 + machine::kUnrolledFunction * functions;
+  const int64_t further = std::max<int64_t>(others - 2, 0);  // than a multiply-add
+  return 1 + machine::kUnrolledFunction * functions + further / machine::kUnrolledArithmetic;
 }
 
 /// Loads of single elements that a vector needs: of fewer than 32 bits no instruction gathers them.

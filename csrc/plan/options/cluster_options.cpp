@@ -322,6 +322,11 @@ void refuse(const PythonCall& call, const std::string& allowed) {
   throw UsageError(concat("MappingOptions.", to_string(call), ": expected ", allowed));
 }
 
+bool is_cluster_option(const std::string& name) {
+  return std::any_of(std::begin(kOptions), std::end(kOptions),
+                     [&](const Option& option) { return name == option.name; });
+}
+
 bool set_option(ClusterOptions& options, const PythonCall& call) {
   for (const Option& option : kOptions) {
     if (call.name != option.name) continue;

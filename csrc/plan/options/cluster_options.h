@@ -53,6 +53,8 @@ bool computes_in_copies(const ClusterOptions& options);
 /// The Plan where everything is set.
 std::optional<ClusterPlan> complete_plan(const ClusterOptions& options);
 
+/// Whether clusters have an option of this name.
+bool is_cluster_option(const std::string& name);
 /// Whether a call sets an option of a cluster; sets it if so. A bad value is a UsageError that says
 /// what is allowed.
 bool set_option(ClusterOptions& options, const PythonCall& call);

@@ -166,6 +166,9 @@ const Field& find_field(const std::string& name) {
     if (field.name == name) return field;
     known += ", " + field.name;
   }
+  if (plan::is_cluster_option(name))
+    throw UsageError(concat("MappingOptions.", name, " is said of a cluster: name the statements ",
+                            "that share loops first, as in cluster(\"S0\").", name, "(...)"));
   throw UsageError(concat("MappingOptions has no option '", name, "'; it has: ", known));
 }
 
