@@ -17,11 +17,10 @@ namespace {
 // would take long to compile, of which no model of the processor knows.
 constexpr int kMostNodes = 200;
 
-/// The value that is cut to int32, or nothing.
+/// The value of more than 32 bits that is cut to int32, or nothing.
 Expr before_narrowing(const Expr& e) {
   const Cast* cast = e.as<Cast>();
-  bool narrows = cast && !cast->value.type().is_float() &&
-                 (cast->value.type().bits() > 32 || cast->value.type() == Halide::UInt(32));
+  const bool narrows = cast && !cast->value.type().is_float() && cast->value.type().bits() > 32;
   return narrows ? cast->value : Expr();
 }
 
@@ -34,8 +33,11 @@ Expr with_room(const Expr& wide) {
 }
 
 /// The index before it became int32, in which a large one could look like a small one: int32(x),
-/// or int32(x) + 2 where places count from -2.
+/// or int32(x) + 2 where places count from -2. A uint32 alone does not; in a sum it may be what
+/// signed arithmetic has made of a negative number.
 Expr whole_index(const Expr& subscript) {
+  if (const auto* cast = subscript.as<Cast>(); cast && cast->value.type() == Halide::UInt(32))
+    return cast->value;
   if (const Expr wide = before_narrowing(subscript); wide.defined()) return wide;
   if (const auto* sum = subscript.as<Add>(); sum && is_const(sum->b))
     if (const Expr wide = before_narrowing(sum->a); wide.defined())

@@ -606,3 +606,73 @@ def test_what_is_fetched_ahead_reads_no_index_at_a_bad_one(
     torch.testing.assert_close(run(text, t, j, i)[0], t[j.long()][i.long()].sum(1))
     i[200, 20] = -(2**31)
     fails(text, t, j, i)
+
+
+@pytest.mark.parametrize(
+    ("subscript", "index", "values"),
+    [
+        ("int8(i) * 64", -128, 3),
+        ("int8(i) * 7 + 120", -122, 3),
+        ("(uint32(i) - 5) / 1000000000", 4, 2),
+        ("(uint64(i) - 5) / 1000000000", 18446744073, 2),
+    ],
+)
+def test_narrow_subscripts_wrap_around(subscript: str, index: int, values: int) -> None:
+    """What reads outside has to be found by the numbers that the kernel computes."""
+    text = f"def f(float(N) A) -> (O) {{ O(i) = A({subscript}) where i in 0:{values} }}"
+    table = fenced(torch.randn(3 if "uint" in subscript else 130), at_start=index < 0)
+    assert f" index {index} of dimension 0" in fails(text, table)
+    with pytest.raises(tc.ShapeError, match=f"subscript 0 reaches {index}"):
+        reference.run(text, "f", table)
+
+
+def test_narrow_places_wrap_around() -> None:
+    text = "def f(float(N) A) -> (float(N) O) { O(int8(i) * 32 / 32) +=! A(i) where i in 0:N }"
+    assert " at i = 4 index -4 of dimension 0" in fails(text, torch.ones(9))
+    assert torch.equal(run(text, torch.ones(4))[0], torch.ones(4))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize(
+    "subscript",
+    [
+        "min(max(I(b), 0), V - 1)",
+        "I(b) < 0 ? I(b) + V : I(b)",
+        "(I(b) * 31 + 7) % V",
+        "(I(b) + 1) / 2",
+        "abs(I(b))",
+        "I(b) % V + 1",
+    ],
+)
+def test_arithmetic_on_indices(subscript: str, dtype: str) -> None:
+    text = f"def f(float(V, D) T, {dtype}(B) I) -> (O) {{ O(b, d) = T({subscript}, d) }}"
+    inputs = torch.randn(5, 3), torch.tensor([0, 2, -1], dtype=getattr(torch, dtype))
+    if "31" in subscript:
+        inputs[1][2] = 4  # a remainder of a negative number is one
+    assert torch.equal(run(text, *inputs)[0], reference.run(text, "f", *inputs))
+    inputs[1][1] = torch.iinfo(inputs[1].dtype).max - 1
+    if "min" not in subscript and "%" not in subscript:
+        assert " at b = 1 index " in fails(text, *inputs)
+
+
+def test_the_derivative_of_a_table_with_a_row_for_nothing() -> None:
+    text = """def f(float(V, D) T, int64(B) I) -> (O) {
+      O(b, d) = I(b) > 0 ? T(I(b) - 1, d) : 0
+    }"""
+    table = torch.randn(5, 3, requires_grad=True)
+    lookup = tc.make_autograd(tc.define(text, namespace="tc_index_checks").f)
+    lookup(table, torch.tensor([0, 2, 5, 2])).sum().backward()
+    assert torch.equal(table.grad, torch.tensor([0.0, 2, 0, 0, 1])[:, None].expand(5, 3))
+
+
+def test_positions_that_are_moved() -> None:
+    text = """def f(float(N, M) A) -> (O, P) {
+      J(n) argmax=! A(n, m)
+      O(n) = A(n, (J(n) + 1) % M)
+      P(n) = A(n, min(J(n) + 1, M - 1))
+    }"""
+    a = torch.randn(6, 4)
+    rows, at = torch.arange(6), a.argmax(1)
+    after, last = run(text, a)
+    assert torch.equal(after, a[rows, (at + 1) % 4])
+    assert torch.equal(last, a[rows, (at + 1).clamp(max=3)])

@@ -15,7 +15,12 @@ class Evaluation {
     // Quotients as the language has them mention their operands several times.
     auto [found, added] = done_.emplace(e.get(), 0);
     if (!added) return found->second;
-    const int64_t made = compute(e);
+    int64_t made = compute(e);
+    // Narrow and unsigned integers wrap around. Those of int32 that leave it are computed in 64
+    // bits where it matters (ir/expressions/wrap_integers).
+    const Type type = e.type();
+    const bool wraps = type.is_uint() || type.bits() < 32;
+    if (known && wraps && !type.can_represent(made)) made = unknown();
     return done_[e.get()] = made;
   }
 

@@ -11,8 +11,9 @@
 namespace tc::ir {
 
 /// What the expression is for these values of its variables, computed in 64 bits: right for
-/// expressions no step of which leaves its type, as `exact_subscript` makes them. Nothing where it
-/// holds another variable, data, a call or numbers that are not integers.
+/// expressions no step of which leaves int32 or int64, as `exact_subscript` makes them. Nothing
+/// where it holds another variable, data, a call or numbers that are not integers, and where a step
+/// of another type wraps around.
 std::optional<int64_t> integer_value(const Expr& e, const std::map<std::string, int64_t>& values);
 
 }  // namespace tc::ir

@@ -187,12 +187,16 @@ class Arithmetic : public IRMutator {
   /// becomes i < x - 5. Of numbers that do not depend on data, which may turn out to be constants,
   /// Halide subtracts one from the other.
   bool is_apart(const Type& type, const Facts& a, const Facts& b) {
-    if (a.whole && b.whole && (a.data || b.data)) return false;
+    const bool data = a.data || b.data;
+    if (a.whole && b.whole && data) return false;
     auto reaching = [](Facts facts) {
       facts.magnitude = std::max({facts.magnitude, facts.range.high, -facts.range.low});
       return facts;
     };
     Facts both = of_both(reaching(a), reaching(b));
+    // What 64 bits of data say no wider type holds, in subscripts neither: as in values, Halide
+    // does not look through it.
+    if (data && type == Halide::Int(64)) return both.magnitude > all_of(type).high;
     return is_far(type, both, {0, 0});
   }
 
@@ -315,6 +319,7 @@ class Arithmetic : public IRMutator {
     Facts facts = of_both(x, y);
     auto pick = [&](Wide p, Wide q) { return least ? std::min(p, q) : std::max(p, q); };
     facts.range = {pick(x.range.low, y.range.low), pick(x.range.high, y.range.high)};
+    facts.whole = x.whole && y.whole;
     if (!is_apart(op->type, x, y)) return know(again(op, a, b), facts);
     // Each operand once: in a chain of choices there would be twice as many at every step.
     const Expr found = least ? Halide::min(ordered_bits(a), ordered_bits(b))
