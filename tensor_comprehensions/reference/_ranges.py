@@ -98,7 +98,13 @@ class Ranges:
         if isinstance(e, Read):
             return Affine(self.scalars[e.tensor], {}) if e.tensor in self.scalars else None
         if isinstance(e, Cast):
-            return self.affine(e.operand) if "int" in e.type else None
+            inside = self.affine(e.operand) if "int" in e.type else None
+            if inside is None or inside.factors:
+                return inside
+            bits, least = int(e.type.lstrip("uint")), 0
+            if not e.type.startswith("u"):
+                least = -(1 << (bits - 1))
+            return Affine((inside.constant - least) % (1 << bits) + least, {})
         if isinstance(e, Unary):
             inside = self.affine(e.operand)
             return Affine(0, {}).plus(inside, -1) if inside and e.operator == "-" else None

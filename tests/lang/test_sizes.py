@@ -10,6 +10,7 @@ import torch
 import torch.nn.functional as F
 
 import tensor_comprehensions as tc
+from tensor_comprehensions import reference
 
 PLAIN = "def f(float(N) A, float(N) B) -> (O) { O(i) = A(i) * B(i) + 1 }"
 MATMUL = "def f(float(M, K) A, float(K, N) B) -> (C) { C(m, n) +=! A(m, k) * B(k, n) }"
@@ -507,3 +508,23 @@ def test_an_empty_reduction_writes_inside_its_result(reduction: str) -> None:
     assert (memory == 7).all()
     t.beyond(torch.ones(2), torch.empty(2, 0), outputs=memory[:2])
     assert (memory[2:] == 7).all()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "range_", "scalar", "extent"),
+    [
+        ("int8", "0:s * s", 16, 256),
+        ("uint8", "0:s + s", 200, 400),
+        ("uint8", "s - 1:3", 0, 4),
+        ("int8", "0:-s", -128, 128),
+        ("int8", "0:abs(s)", -128, 128),
+        ("int8", "0:(s > 0 ? s * s : 2)", 16, 256),
+        ("uint8", "0:uint8(s + 250)", 9, 3),
+    ],
+)
+def test_narrow_scalars_in_ranges(dtype: str, range_: str, scalar: int, extent: int) -> None:
+    """They do not wrap around there, but for a cast that says so."""
+    text = f"def f(float(N) A, {dtype} s) -> (O) {{ O(i) = A(0) where i in {range_} }}"
+    assert run(text, torch.ones(1), scalar)[0].shape == (extent,)
+    if "abs" not in range_ and "?" not in range_:  # whose ranges the interpreter does not find
+        assert reference.run(text, "f", torch.ones(1), scalar).shape == (extent,)

@@ -33,7 +33,7 @@ class Lowering {
       lowered.value = convert(lowered.value, signature_.tensor(statement_.target.name).type);
     for (const WhereClause& clause : statement_.clauses) {
       if (clause.kind == ClauseKind::Range) {
-        Expr first = subscript(*clause.first), last = subscript(*clause.last);
+        Expr first = bound(*clause.first), last = bound(*clause.last);
         lowered.ranges.push_back({clause.name, first, last - 1});
       } else if (clause.kind == ClauseKind::Exists) {
         collect(*clause.first, &lowered.accesses);
@@ -95,6 +95,20 @@ class Lowering {
     return Halide::cast(type, e);
   }
 
+  /// Of a range: what is made of narrow integers there does not wrap around.
+  Expr bound(const Expression& e) {
+    in_bound_ = true;
+    Expr result = subscript(e);
+    in_bound_ = false;
+    return result;
+  }
+
+  /// The type that a value of this type is computed in.
+  Type computed(Type type) const {
+    const bool narrow = type.is_int_or_uint() && !type.is_bool() && type.bits() < 32;
+    return in_bound_ && narrow ? Halide::Int(32) : type;
+  }
+
   Expr subscript(const Expression& e) {
     bool outer = std::exchange(in_subscript_, true);
     Expr result = convert(lower(e), Halide::Int(32));
@@ -116,8 +130,8 @@ class Lowering {
       case ExpressionKind::Unary: return lower_unary(e);
       case ExpressionKind::Binary: return lower_binary(e);
       case ExpressionKind::Ternary:
-        return choose(lower(*e.operands[0]), convert(lower(*e.operands[1]), e.type),
-                      convert(lower(*e.operands[2]), e.type));
+        return choose(lower(*e.operands[0]), convert(lower(*e.operands[1]), computed(e.type)),
+                      convert(lower(*e.operands[2]), computed(e.type)));
     }
     TC_INTERNAL_CHECK(false, "an expression without a value");
     return Expr();
@@ -127,7 +141,8 @@ class Lowering {
     switch (e.binding) {
       case Binding::Index:
       case Binding::Size: return ir::make_variable(e.name);
-      case Binding::Let: return e.let ? convert(lower(*e.let), e.type) : lower(*lets_.at(e.name));
+      case Binding::Let:
+        return e.let ? convert(lower(*e.let), computed(e.type)) : lower(*lets_.at(e.name));
       case Binding::Scalar: return lower_scalar(e);
       case Binding::Tensor: {
         std::vector<Expr> subscripts;
@@ -162,19 +177,20 @@ class Lowering {
 
   Expr lower_builtin(const Expression& e) {
     std::vector<Expr> arguments;
+    const Type operands = computed(e.operand_type);
     int integer = find_builtin(e.name)->integer_argument;
     for (const ExpressionPtr& operand : e.operands) {
       bool is_integer = static_cast<int>(arguments.size()) == integer;
-      arguments.push_back(convert(lower(*operand), is_integer ? Halide::Int(32) : e.operand_type));
+      arguments.push_back(convert(lower(*operand), is_integer ? Halide::Int(32) : operands));
     }
     if (e.name == "abs") {
-      if (e.operand_type.is_float()) return ir::math("fabs", e.operand_type, arguments);
-      if (e.operand_type.is_uint()) return arguments[0];
-      Expr zero = make_zero(e.operand_type);
+      if (operands.is_float()) return ir::math("fabs", operands, arguments);
+      if (operands.is_uint()) return arguments[0];
+      Expr zero = make_zero(operands);
       Expr negative = in_subscript_ ? zero - arguments[0] : ir::wrapping_negative(arguments[0]);
       return Halide::select(arguments[0] < zero, negative, arguments[0]);
     }
-    if (!find_builtin(e.name)->composed) return ir::math(e.name, e.operand_type, arguments);
+    if (!find_builtin(e.name)->composed) return ir::math(e.name, operands, arguments);
     // Of narrow floats in 32 bits, rounded once.
     for (Expr& argument : arguments)
       if (argument.type().is_float() && argument.type().bits() == 16)
@@ -185,10 +201,11 @@ class Lowering {
   Expr lower_unary(const Expression& e) {
     Expr operand = lower(*e.operands[0]);
     if (e.op == Operator::Not) return !operand;
-    operand = convert(operand, e.type);
+    const Type type = computed(e.type);
+    operand = convert(operand, type);
     // 0 - x would lose the sign of a zero.
-    if (e.type.is_float()) return operand * make_const(e.type, -1.0);
-    return wrapping(Operator::Subtract, make_zero(e.type), operand);
+    if (type.is_float()) return operand * make_const(type, -1.0);
+    return wrapping(Operator::Subtract, make_zero(type), operand);
   }
 
   /// Data wraps around, which signed types of Halide do up to 16 bits only; what is made of indices
@@ -244,8 +261,7 @@ class Lowering {
     Expr a = lower(*e.operands[0]), b = lower(*e.operands[1]);
     if (e.op == Operator::And) return reads(b) ? choose(a, b, make_zero(Halide::Bool())) : a && b;
     if (e.op == Operator::Or) return reads(b) ? choose(a, make_one(Halide::Bool()), b) : a || b;
-    Type type = e.type;
-    if (is_comparison(e)) type = promote(a.type(), b.type());
+    const Type type = is_comparison(e) ? promote(a.type(), b.type()) : computed(e.type);
     a = convert(a, type);
     b = convert(b, type);
     bool truth = type.is_bool();
@@ -282,6 +298,7 @@ class Lowering {
   std::map<std::string, const Expression*> lets_;
   bool in_subscript_ = false;
   bool rounds_down_ = false;
+  bool in_bound_ = false;
 };
 
 }  // namespace
