@@ -90,6 +90,7 @@ class Operator:
         self.is_simple = not any(info.accumulates for info in self._output_infos)
         self._batches: dict[tuple[bool, ...], Operator] = {}
         self._with_tensors: dict[tuple[bool, ...], Operator] = {}
+        self._shapes: Any = None
         self.sized: Operator | None = None  #: the same with sizes as scalars, for DTensors
         self._integers = [
             k
@@ -197,6 +198,7 @@ class Operator:
         self, in_dims: tuple[Any, ...], inputs: tuple[Any, ...]
     ) -> tuple[Operator, list[Any], tuple[Any, ...]]:
         """The operator for a batch, its inputs, and in which dimension results have the batch."""
+        self._check_example(in_dims, inputs)
         operator = self.batch(tuple(dim is not None for dim in in_dims))
         values = [
             value if dim is None else value.movedim(dim, 0)
@@ -209,6 +211,22 @@ class Operator:
             )
         )
         return operator, values, dims
+
+    def _check_example(self, in_dims: tuple[Any, ...], inputs: tuple[Any, ...]) -> None:
+        """The sizes of one example, as a call with it checks them: the text for a batch says no more
+        what the definitions that it calls ask of sizes."""
+        from tensor_comprehensions._fake import Shapes
+
+        example = []
+        for value, dim in zip(inputs, in_dims, strict=True):
+            if isinstance(value, torch.Tensor) and value.dim():
+                sizes = list(value.shape)
+                if dim is not None:
+                    del sizes[dim]
+                value = torch.empty(sizes, dtype=value.dtype, device="meta")
+            example.append(value)
+        self._shapes = self._shapes or Shapes(self.definition)
+        self._shapes(tuple(example))
 
     def derive(self, text: str, namespace: str) -> Operator:
         """An operator of a text that was made from this one's."""

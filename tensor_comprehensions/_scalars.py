@@ -35,8 +35,11 @@ def _expected(info: _torch.ArgumentInfo, value: Any) -> str | None:
             return "a number or a 0-d tensor"
     if not info.dtype.is_floating_point and not integral:
         return "an integer"
-    if isinstance(value, int) and not -(2**63) <= value < 2**63:
-        return "a number of at most 64 bits"
+    number = value
+    if isinstance(value, torch.Tensor) and value.dtype == torch.uint64 and value.is_cpu:
+        number = value.item()
+    if isinstance(number, int) and not -(2**63) <= number < 2**63:
+        return "a number that fits int64"
     return None
 
 

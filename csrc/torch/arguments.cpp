@@ -1,6 +1,7 @@
 #include "torch/arguments.h"
 
 #include <cstring>
+#include <stdexcept>
 #include <utility>
 
 namespace tc_torch {
@@ -16,6 +17,18 @@ const std::pair<at::ScalarType, DLDataType> types[] = {
     {at::kBFloat16, {kDLBfloat, 16, 1}}, {at::kFloat, {kDLFloat, 32, 1}},
     {at::kDouble, {kDLFloat, 64, 1}},
 };
+
+/// What a text calls a type: "uint8" of at::kByte.
+std::string language_name(at::ScalarType type) {
+  const DLDataType found = to_dlpack(type);
+  switch (found.code) {
+    case kDLBool: return "bool";
+    case kDLInt: return c10::str("int", int{found.bits});
+    case kDLUInt: return c10::str("uint", int{found.bits});
+    case kDLBfloat: return "bfloat16";
+    default: return found.bits == 16 ? "half" : found.bits == 32 ? "float" : "double";
+  }
+}
 
 std::string layout_name(at::Layout layout) {
   switch (layout) {
@@ -109,6 +122,9 @@ DLDevice to_dlpack(at::Device device) {
 void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* storage) try {
   auto store = [&](auto number) { std::memcpy(storage, &number, sizeof number); };
   at::Scalar scalar = value.toScalar();
+  // at::Scalar takes -1 for the largest number.
+  if (to_dlpack(info.dtype).code == kDLUInt && scalar.isIntegral(false) && scalar.toLong() < 0)
+    throw std::out_of_range("negative");
   switch (info.dtype) {
     case at::kBool: return store(scalar.to<bool>());
     case at::kByte: return store(scalar.to<uint8_t>());
@@ -126,7 +142,7 @@ void store_scalar(const ArgumentInfo& info, const c10::IValue& value, void* stor
   }
 } catch (const std::exception&) {  // at::Scalar found that the number does not fit
   raise(TC_SHAPE_ERROR, "argument ", info.name, ": expected a number that fits ",
-        c10::toString(info.dtype), " but got ", value);
+        language_name(info.dtype), " but got ", value);
 }
 
 DLTensor to_dltensor(const at::Tensor& tensor) {

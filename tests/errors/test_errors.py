@@ -109,11 +109,17 @@ NOT_TENSORS: list[tuple[str, Callable[[], tuple], str]] = [
     ("scale", lambda: (None, 1, True, v()), "argument a: expected a number or a 0-d tensor"),
     ("scale", lambda: (1.0, 1.5, True, v()), "argument k: expected an integer but got 1.5"),
     ("scale", lambda: (v(2), 1, True, v()), "argument a: expected a number or a 0-d tensor"),
-    ("scale", lambda: (1.0, 2**31, True, v()), "argument k: expected a number that fits Int"),
+    ("scale", lambda: (1.0, 2**31, True, v()), "argument k: expected a number that fits int32"),
     ("scale", lambda: (1.0, -(2**31) - 1, True, v()), "argument k: expected a number that fits"),
-    ("scale", lambda: (1.0, 2**70, True, v()), "argument k: expected a number of at most 64 bits"),
-    ("small", lambda: (256, 0, v().int()), "argument u: expected a number that fits Byte"),
-    ("small", lambda: (0, -129, v().int()), "argument s: expected a number that fits Char"),
+    ("scale", lambda: (1.0, 2**70, True, v()), "argument k: expected a number that fits int64"),
+    (
+        "scale",
+        lambda: (1.0, torch.tensor(2**63, dtype=torch.uint64), True, v()),
+        "argument k: expected a number that fits int64",
+    ),
+    ("small", lambda: (256, 0, v().int()), "argument u: expected a number that fits uint8"),
+    ("small", lambda: (-1, 0, v().int()), "argument u: expected a number that fits uint8"),
+    ("small", lambda: (0, -129, v().int()), "argument s: expected a number that fits int8"),
 ]
 
 

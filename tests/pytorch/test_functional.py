@@ -126,6 +126,18 @@ def test_nested_vmap() -> None:
     assert_equal(vmap(inner, in_dims=(0, None))(a[:, 0], b), a[:, :1] @ b)
 
 
+@pytest.mark.parametrize("wrap", [lambda f: f, tc.make_autograd], ids=["plain", "differentiable"])
+def test_vmap_keeps_what_calls_ask_of_sizes(wrap: Callable) -> None:
+    text = """def four(double(4) X) -> (Y) { Y(i) = X(i) * 2 }
+    def f(double(N) A) -> (B) { T(i) = A(i) + A(i + 1)  B = four(T) }"""
+    f = vmap(wrap(tc.define(text, namespace="tc_functional").f))
+    a = doubles(3, 5)
+    assert_equal(f(a), 2 * (a[:, 1:] + a[:, :-1]))
+    message = "4 was expected for dimension 0 of X of four, but that of T is 6"
+    with pytest.raises(tc.ShapeError, match=message):
+        f(doubles(3, 7))
+
+
 def test_vmap_into_the_last_dimension() -> None:
     a, b = doubles(7, 3, 4), doubles(7, 4, 5)
     assert_equal(vmap(define(MATMUL), out_dims=-1)(a, b), (a @ b).movedim(0, -1))

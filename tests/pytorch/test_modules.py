@@ -124,8 +124,8 @@ def test_a_batch_of_a_loaded_operator() -> None:
 class Doubled(Dataset):
     def __init__(self) -> None:
         self.double = tc.define(
-            "def double(float(N) x) -> (y) { y(i) = 2 * x(i) }", namespace="tc_modules"
-        ).double
+            "def twice(float(N) x) -> (y) { y(i) = 2 * x(i) }", namespace="tc_modules"
+        ).twice
 
     def __len__(self) -> int:
         return 6

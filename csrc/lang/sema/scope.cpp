@@ -17,6 +17,10 @@ void expect_free_name(const Identifier& id) {
     throw LanguageError(id.where, "'", id.name,
                         "' is a type and cannot be a name; choose another name");
   }
+  if (id.name == "def" || id.name == "true" || id.name == "false") {
+    throw LanguageError(id.where, "'", id.name,
+                        "' is a word of the language and cannot be a name; choose another name");
+  }
 }
 
 void already_defined(const Identifier& id, const std::string& as) {

@@ -46,7 +46,7 @@ struct Scope {
 /// "N", "N0, N1": what a message may write for the sizes of a tensor.
 std::string example_sizes(size_t rank);
 
-/// LanguageError for the names of types and builtins.
+/// LanguageError for the names of types and builtins, and for words that stand for something.
 void expect_free_name(const Identifier& id);
 [[noreturn]] void already_defined(const Identifier& id, const std::string& as);
 

@@ -26,6 +26,7 @@ class Checker {
 
   ir::Program run() {
     program_.name = function_.name.name;
+    expect_free_name(function_.name);
     declare_parameters();
     declare_targets();
     // A tensor's type may be decided by a later statement (`C(i) = 0` before `C(i) += A(i)`), so

@@ -44,6 +44,7 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
       const at::Tensor& tensor = THPVariable_Unpack(value.ptr());
       if (tensor.dim() != 0) wrong("a number or a 0-d tensor");
       at::Scalar scalar = tensor.item();
+      if (scalar.type() == at::kUInt64) wrong("a number that fits int64");  // only a larger one is
       result.emplace_back(scalar.isFloatingPoint() ? c10::IValue(scalar.toDouble())
                           : scalar.isBoolean()     ? c10::IValue(scalar.toBool())
                                                    : c10::IValue(scalar.toLong()));
@@ -54,7 +55,7 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
     } else if (const auto index = index_of(value)) {
       int overflow = 0;
       long long number = PyLong_AsLongLongAndOverflow(index.ptr(), &overflow);
-      if (overflow) wrong("a number of at most 64 bits");
+      if (overflow) wrong("a number that fits int64");
       result.emplace_back(static_cast<int64_t>(number));
     } else {
       const double number = PyFloat_AsDouble(value.ptr());
