@@ -213,7 +213,7 @@ class Operator:
         return operator, values, dims
 
     def _check_example(self, in_dims: tuple[Any, ...], inputs: tuple[Any, ...]) -> None:
-        """The sizes of one example, as a call with it checks them: the text for a batch says no more
+        """The sizes of one example, as a call with it checks them: the text for a batch has lost
         what the definitions that it calls ask of sizes."""
         from tensor_comprehensions._fake import Shapes
 
