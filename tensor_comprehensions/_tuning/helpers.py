@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from tensor_comprehensions._tuning.channel import Channel, Closed
 
 #: Seconds that a server may take until it is there: it loads PyTorch.
 _START = 120.0
+#: Seconds between two looks at signals and at what takes too long.
+_TICK = 0.05
 
 _BEGIN = """
 import json, sys
@@ -93,11 +96,18 @@ class Server:
             return Job(own)
 
 
-def _receive(channel: Channel, seconds: float) -> tuple[dict[str, Any], list[int]]:
+def _receive(
+    channel: Channel, seconds: float, stops: Callable[[], bool] | None = None
+) -> tuple[dict[str, Any], list[int]]:
+    """An answer. Closed where there is none in that time, or where ``stops`` says that nobody waits
+    for it any more."""
     deadline = time.monotonic() + seconds
-    while not select.select([channel], [], [], min(60.0, max(0.0, deadline - time.monotonic())))[0]:
+    step = 60.0 if stops is None else _TICK
+    while not select.select([channel], [], [], min(step, max(0.0, deadline - time.monotonic())))[0]:
         if time.monotonic() >= deadline:
             raise Closed(f"it does not answer within {seconds:g} seconds")
+        if stops is not None and stops():
+            raise Closed("a signal came before its answer")
     return channel.receive()
 
 
