@@ -25,8 +25,12 @@ _START = 120.0
 #: Seconds between two looks at signals and at what takes too long.
 _TICK = 0.05
 
+#: Signals that are for the tuning process end no helper, also those that a whole tree of processes
+#: gets: helpers end with their channels. PyTorch takes seconds to load, so this comes first.
 _BEGIN = """
-import json, sys
+import json, signal, sys
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
 sys.path[:] = json.loads(sys.argv[1])
 from tensor_comprehensions._tuning.server import main
 main(int(sys.argv[2]))

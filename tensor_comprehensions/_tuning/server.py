@@ -147,8 +147,6 @@ def _warm_up() -> None:
 
 
 def main(descriptor: int) -> None:
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     channel = Channel.of(descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for jobs
     _warm_up()

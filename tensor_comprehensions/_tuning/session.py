@@ -158,9 +158,14 @@ class Session:
                 if self._signals:
                     search.ended = "interrupted"
             except Closed as error:
-                raise TCError(
-                    f"the process that {search.name} is tuned in has ended: {error}"
-                ) from error
+                if not self._signals or search.standard is None:
+                    raise TCError(
+                        f"the process that {search.name} is tuned in has ended: {error}"
+                    ) from error
+                # Who ends a tree of processes has ended helpers, too.
+                search.seconds = search.seconds or time.monotonic() - self._begin
+                self._take_known()
+                search.ended = "interrupted"
             finally:
                 if self._job is not None:
                     self._job.close()
@@ -176,12 +181,20 @@ class Session:
 
     @contextlib.contextmanager
     def _signals_noted(self) -> Iterator[None]:
-        """SIGINT and SIGTERM end the search; the second SIGINT is one again. Whoever has run the
-        search ends the process, if ``terminated`` says so, when it has saved what was found."""
+        """SIGINT and SIGTERM end the search, if the process does not ignore them; the second SIGINT
+        is one again. Whoever has run the search ends the process, if ``terminated`` says so, when
+        it has saved what was found."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        # What the process ignores, as jobs that a shell runs in the background do, it goes on to
+        # ignore; a handler of a program around Python could not be put back.
+        before = {
+            number: handler
+            for number, handler in before.items()
+            if handler is not None and handler != signal.SIG_IGN
+        }
 
         def note(number: int, frame: Any) -> None:
             self._signals.append(number)
@@ -220,7 +233,7 @@ class Session:
         worker.child.channel.send({"do": "baseline"})
         limit = 10 * self._config._timeout
         try:
-            report, descriptors = _receive(worker.child.channel, limit)
+            report, descriptors = _receive(worker.child.channel, limit, lambda: self.terminated)
         except Closed as error:
             how = worker.child.end(kill=True)
             raise TCError(

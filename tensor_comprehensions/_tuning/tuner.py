@@ -139,6 +139,7 @@ def run_search(
     if stored is not None and rank == 0:  # which adds what the others measured in the end
         checkpoint = stored.keep
     search = Search(problem.definition.name)
+    session: Session | None = None
     try:
         if stored is not None:
             more, known = stored.begin()
@@ -150,6 +151,8 @@ def run_search(
         # What was measured until then is not lost.
         if stored is not None and search.trials:
             stored.keep(search)
+        if session is not None and session.terminated:
+            os.kill(os.getpid(), signal.SIGTERM)  # which the search has only noted
         if isinstance(error, TCError):
             ranks.gather(search, problem.identity())  # others would wait for ever
         raise
