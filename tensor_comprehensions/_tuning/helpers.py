@@ -52,9 +52,11 @@ class Server:
 
     def __init__(self) -> None:
         own, other = Channel.pair()
+        # Python passes over entries that are no strings, as paths of pathlib.
+        folders = [entry for entry in sys.path if isinstance(entry, str)]
         quiet = None if logger.isEnabledFor(10) else subprocess.DEVNULL
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _BEGIN, json.dumps(sys.path), str(other.fileno())],
+            [sys.executable, "-c", _BEGIN, json.dumps(folders), str(other.fileno())],
             pass_fds=(other.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

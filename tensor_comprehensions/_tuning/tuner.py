@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -92,13 +93,25 @@ class TuningFile:
         CacheError where the file cannot be read or written: better now than after the search.
         """
         found = self._find(True)
-        _torch.Store().save(self._path)
+        self._check_writable()
         if found is None:
             return [], []
         tuning, exact = found
         plans = [plan.options for plan in tuning.plans]
         measured = [(options, ratio if ratio >= 0 else None) for options, ratio in tuning.trials]
         return plans, measured if exact else []
+
+    def _check_writable(self) -> None:
+        """Leaves no file where there was none: the search may fail."""
+        path = os.path.realpath(self._path)
+        if not os.path.lexists(path):
+            folder, name = os.path.split(path)
+            try:
+                with tempfile.NamedTemporaryFile(prefix=f"{name}.", dir=folder):
+                    return
+            except OSError:
+                pass  # the store says what is wrong
+        _torch.Store().save(self._path)
 
     def save(self, search: Search, measured: Sequence[tuple[str, float | None]] = ()) -> None:
         """Adds what a search has found so far; other processes may add theirs meanwhile."""
@@ -153,7 +166,7 @@ def run_search(
             stored.keep(search)
         if session is not None and session.terminated:
             os.kill(os.getpid(), signal.SIGTERM)  # which the search has only noted
-        if isinstance(error, TCError):
+        if isinstance(error, Exception):
             ranks.gather(search, problem.identity())  # others would wait for ever
         raise
     if session.terminated:
