@@ -102,15 +102,17 @@ class TuningFile:
         return plans, measured if exact else []
 
     def _check_writable(self) -> None:
-        """Leaves no file where there was none: the search may fail."""
+        """Leaves no file where there was none, since the search may fail: another beside it is
+        written, which nobody else knows."""
         path = os.path.realpath(self._path)
         if not os.path.lexists(path):
             folder, name = os.path.split(path)
             try:
-                with tempfile.NamedTemporaryFile(prefix=f"{name}.", dir=folder):
-                    return
-            except OSError:
-                pass  # the store says what is wrong
+                with tempfile.NamedTemporaryFile(prefix=f"{name}.", dir=folder) as other:
+                    _torch.Store().save(other.name)
+                return
+            except (OSError, CacheError):
+                pass  # what is wrong is said of the file itself
         _torch.Store().save(self._path)
 
     def save(self, search: Search, measured: Sequence[tuple[str, float | None]] = ()) -> None:
