@@ -86,7 +86,7 @@ class MappingOptions:
         self._options.set_word(name, word)
         return self
 
-    def _call(self, name: str, *values: object, **named: object) -> MappingOptions:
+    def _call(self, name: str, /, *values: object, **named: object) -> MappingOptions:
         """Appends a call to the text; the core reads it, and says what is wrong with it."""
         arguments = [_text(value) for value in values]
         arguments += [f"{key}={_text(value)}" for key, value in named.items()]
@@ -125,7 +125,7 @@ class MappingOptions:
         """Of a cluster: all shared loops in the order of a tile's points, outermost first."""
         return self._call("order", *loops)
 
-    def registers(self, *pairs: tuple[str, int], **points: int) -> MappingOptions:
+    def registers(self, /, *pairs: tuple[str, int], **points: int) -> MappingOptions:
         """Of a cluster: points of a register tile, ``registers(n=6, m=64)``; none without any.
 
         Of a reduction's index, ``registers(n=6, m=64, k=4)``: terms that are added up at a time.
@@ -151,7 +151,7 @@ class MappingOptions:
         """Of a cluster: whether the last of the shared loops is a vector."""
         return self._call("vector", use)
 
-    def nest(self, *statements: str | None, **options: Any) -> MappingOptions:
+    def nest(self, /, *statements: str | None, **options: Any) -> MappingOptions:
         """Of a cluster: loops of statements beside the shared ones, ``nest("S0", loops=("k",))``.
 
         One call for each group of statements that have their loops in common, in order of

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,15 @@ from tensor_comprehensions._tuning.channel import Channel, Closed
 
 #: Seconds that a server may take until it is there: it loads PyTorch.
 _START = 120.0
+#: Seconds between two looks at signals and at what takes too long.
+_TICK = 0.05
 
+#: Signals that are for the tuning process end no helper, also those that a whole tree of processes
+#: gets: helpers end with their channels. PyTorch takes seconds to load, so this comes first.
 _BEGIN = """
-import json, sys
+import json, signal, sys
+for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+    signal.signal(number, signal.SIG_IGN)
 sys.path[:] = json.loads(sys.argv[1])
 from tensor_comprehensions._tuning.server import main
 main(int(sys.argv[2]))
@@ -45,9 +52,11 @@ class Server:
 
     def __init__(self) -> None:
         own, other = Channel.pair()
+        # Python passes over entries that are no strings, as paths of pathlib.
+        folders = [entry for entry in sys.path if isinstance(entry, str)]
         quiet = None if logger.isEnabledFor(10) else subprocess.DEVNULL
         self._process = subprocess.Popen(
-            [sys.executable, "-c", _BEGIN, json.dumps(sys.path), str(other.fileno())],
+            [sys.executable, "-c", _BEGIN, json.dumps(folders), str(other.fileno())],
             pass_fds=(other.fileno(),),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -93,11 +102,18 @@ class Server:
             return Job(own)
 
 
-def _receive(channel: Channel, seconds: float) -> tuple[dict[str, Any], list[int]]:
+def _receive(
+    channel: Channel, seconds: float, stops: Callable[[], bool] | None = None
+) -> tuple[dict[str, Any], list[int]]:
+    """An answer. Closed where there is none in that time, or where ``stops`` says that nobody waits
+    for it any more."""
     deadline = time.monotonic() + seconds
-    while not select.select([channel], [], [], min(60.0, max(0.0, deadline - time.monotonic())))[0]:
+    step = 60.0 if stops is None else _TICK
+    while not select.select([channel], [], [], min(step, max(0.0, deadline - time.monotonic())))[0]:
         if time.monotonic() >= deadline:
             raise Closed(f"it does not answer within {seconds:g} seconds")
+        if stops is not None and stops():
+            raise Closed("a signal came before its answer")
     return channel.receive()
 
 

@@ -97,7 +97,9 @@ def _kernels(module: Callable[..., Any], inputs: tuple[Any, ...]) -> list[_Kerne
             _run(module, inputs)
     finally:
         _torch.record_launches(False)
-    kernels = [_Kernel(launched) for launched in _torch.recorded_launches()]
+        # Also where the model raises: what was recorded keeps tensors until it is taken.
+        launches = _torch.recorded_launches()
+    kernels = [_Kernel(launched) for launched in launches]
     return sorted(kernels, key=lambda kernel: -kernel.seconds)
 
 

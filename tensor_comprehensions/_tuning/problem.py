@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import islice
 from typing import Any
@@ -24,6 +25,27 @@ def forms_of(values: Sequence[Any]) -> list[str]:
         f"{x.dtype} {tuple(x.shape)} {x.stride()}" if isinstance(x, torch.Tensor) else repr(x)
         for x in values
     ]
+
+
+def kernel_threads() -> int:
+    """As kernels of this process have them, and stores keep Plans for: one where it was forked off
+    the threads of another, and all that there are in deterministic mode, where their number must
+    decide nothing."""
+    facts = dict(line.split("\t")[:2] for line in _torch.machine_facts(False).splitlines())
+    # A described machine may have more than this one.
+    return min(int(float(facts["threads"])), len(os.sched_getaffinity(0)))
+
+
+def conditions() -> dict[str, Any]:
+    """What else decides how kernels are compiled here, for processes that do that elsewhere."""
+    return {
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+        "environment": {
+            name: value
+            for name, value in os.environ.items()
+            if name.startswith("TC_") and name != "TC_LOGS"  # helpers write nothing
+        },
+    }
 
 
 class Problem:
@@ -74,7 +96,7 @@ class Problem:
         if self.device.type not in ("cpu", "cuda"):
             raise TCError(f"{entry} cannot be tuned on {self.device}: CPU and CUDA run kernels")
         self.target = "cuda" if self.device.type == "cuda" else "cpu"
-        self.threads = torch.get_num_threads()
+        self.threads = kernel_threads()
         self.outputs = list(outputs) if outputs is not None else self._make_outputs()
         self.is_row_major = outputs is None and all(
             output.is_contiguous() for output in self.outputs
@@ -121,6 +143,7 @@ class Problem:
             "options": str(self.constraints),
             "target": self.target,
             "threads": self.threads,
+            **conditions(),
             "inputs": [None if isinstance(x, torch.Tensor) else x for x in self.inputs],
             "tensors": described,
             "outputs": outputs,

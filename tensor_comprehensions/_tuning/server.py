@@ -73,8 +73,16 @@ class Job:
             self._channel.send(answer)
 
     def _load(self, message: dict[str, Any], descriptors: list[int]) -> dict[str, Any]:
+        import torch
+
         from tensor_comprehensions._tuning.worker import Problem
 
+        # The tuning process may have changed these since it started the server.
+        for name in [name for name in os.environ if name.startswith("TC_")]:
+            del os.environ[name]
+        os.environ.update(message["environment"])
+        # Only the core is to know; what helpers do themselves is no matter.
+        torch.use_deterministic_algorithms(message["deterministic"], warn_only=True)
         self._problem = Problem(message, descriptors)
         return {}
 
@@ -139,8 +147,6 @@ def _warm_up() -> None:
 
 
 def main(descriptor: int) -> None:
-    for number in (signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)
     channel = Channel.of(descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for jobs
     _warm_up()

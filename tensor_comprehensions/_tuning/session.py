@@ -15,14 +15,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tensor_comprehensions._errors import TCError, error_class
 from tensor_comprehensions._logging import logger
 from tensor_comprehensions._tuning.channel import Closed
 from tensor_comprehensions._tuning.config import TunerConfig
-from tensor_comprehensions._tuning.helpers import Child, Job, Server, _receive
+from tensor_comprehensions._tuning.helpers import _TICK, Child, Job, Server, _receive
 from tensor_comprehensions._tuning.problem import Problem
 from tensor_comprehensions._tuning.progress import Progress
 from tensor_comprehensions._tuning.trials import Log, Search, Times, Trial
@@ -41,11 +41,14 @@ _WINS = 0.985
 #: Candidates of the last comparison, and its share of the budget; least and most seconds of each of
 #: the places that tensors are in.
 _FINALISTS, _FINAL_SHARE, _FINAL_LEAST, _FINAL_MOST = 4, 0.08, 0.3, 2.0
-_FINAL_ROUNDS = 24
+#: Rounds of turns there, at most; of kernels that take long, and of those that would take more
+#: than that share of the budget otherwise.
+_FINAL_ROUNDS, _LONG_ROUNDS, _FEWEST_ROUNDS, _LONG_SHARE = 24, 4, 2, 0.25
+#: What is believed of a gain that no last comparison has confirmed; seconds that count as the
+#: budget of one which others wait for.
+_UNCONFIRMED, _HURRY = 0.95, 10.0
 #: Candidates that a planner is asked for, for each worker.
 _BATCH = 6
-#: Seconds between two looks at signals and at what takes too long.
-_TICK = 0.05
 #: Times that a planner may end, and be begun anew.
 _PLANNERS = 3
 
@@ -61,6 +64,35 @@ class _Worker:
     compile: float | None = None
     hangs_after: float = float("inf")  #: seconds of processor time of its process
     rival: float = 1.0  #: the ratio of the Plan that it is timed in turns with
+
+
+def _seconds_of_place(budget: float) -> float:
+    """Of the last comparison, for each of the places that tensors are in."""
+    return min(max(_FINAL_SHARE / 2 * budget, _FINAL_LEAST), _FINAL_MOST)
+
+
+def last_comparison(run: float, candidates: int, budget: float) -> tuple[int, int, int]:
+    """How many candidates are compared with the compiler's own Plan in the end, in how many rounds
+    of turns and places of memory, where one run takes so long: less of each the longer it is.
+
+    Everything is run once more than there are rounds, in each place.
+    """
+    places = 2
+    candidates = min(candidates, _FINALISTS)
+    run = max(run, 1e-9)
+    rounds = _seconds_of_place(budget) / (run * (1 + candidates))
+    rounds = int(min(max(rounds, _LONG_ROUNDS), _FINAL_ROUNDS))
+    while (1 + candidates) * (1 + rounds) * places * run > _LONG_SHARE * budget:
+        if rounds > _FEWEST_ROUNDS:
+            rounds -= 1
+        elif candidates > 1:
+            candidates -= 1
+        elif places > 1:
+            places = 1
+        else:
+            rounds = 1
+            break
+    return candidates, rounds, places
 
 
 class Session:
@@ -92,6 +124,7 @@ class Session:
         self._measuring: _Worker | None = None
         self._stopped = 0.0  #: since when others stand still; 0 where they do not
         self._signals: list[int] = []
+        self._heard = 0  # signals that had come when the last comparison began
         self._best = (1.0, "")  # ratio and Plan, of those that are clearly faster than others
         self._without_gain = 0
         self._begin = 0.0
@@ -125,9 +158,14 @@ class Session:
                 if self._signals:
                     search.ended = "interrupted"
             except Closed as error:
-                raise TCError(
-                    f"the process that {search.name} is tuned in has ended: {error}"
-                ) from error
+                if not self._signals or search.standard is None:
+                    raise TCError(
+                        f"the process that {search.name} is tuned in has ended: {error}"
+                    ) from error
+                # Who ends a tree of processes has ended helpers, too.
+                search.seconds = search.seconds or time.monotonic() - self._begin
+                self._take_known()
+                search.ended = "interrupted"
             finally:
                 if self._job is not None:
                     self._job.close()
@@ -143,12 +181,20 @@ class Session:
 
     @contextlib.contextmanager
     def _signals_noted(self) -> Iterator[None]:
-        """SIGINT and SIGTERM end the search; the second SIGINT is one again. Whoever has run the
-        search ends the process, if ``terminated`` says so, when it has saved what was found."""
+        """SIGINT and SIGTERM end the search, if the process does not ignore them; the second SIGINT
+        is one again. Whoever has run the search ends the process, if ``terminated`` says so, when
+        it has saved what was found."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
         before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        # What the process ignores, as jobs that a shell runs in the background do, it goes on to
+        # ignore; a handler of a program around Python could not be put back.
+        before = {
+            number: handler
+            for number, handler in before.items()
+            if handler is not None and handler != signal.SIG_IGN
+        }
 
         def note(number: int, frame: Any) -> None:
             self._signals.append(number)
@@ -187,7 +233,7 @@ class Session:
         worker.child.channel.send({"do": "baseline"})
         limit = 10 * self._config._timeout
         try:
-            report, descriptors = _receive(worker.child.channel, limit)
+            report, descriptors = _receive(worker.child.channel, limit, lambda: self.terminated)
         except Closed as error:
             how = worker.child.end(kill=True)
             raise TCError(
@@ -227,12 +273,23 @@ class Session:
         elapsed = time.monotonic() - self._begin
         reasons = {
             "interrupted": bool(self._signals),
-            "the budget is spent": elapsed >= self._config.seconds() * (1 - _FINAL_SHARE),
+            "the budget is spent": elapsed >= self._config.seconds() - self._reserved(),
             "all candidates are tried": len(self.search.trials) >= self._config.most_candidates(),
             "there was no gain any more": self._without_gain >= self._config.most_without_gain(),
         }
         self.search.ended = next((why for why, holds in reasons.items() if holds), "")
         return bool(self.search.ended)
+
+    def _reserved(self) -> float:
+        """Seconds of the budget that the last comparison gets."""
+        assert self.search.standard is not None
+        budget = self._config.seconds()
+        if budget == float("inf"):
+            return 0.0
+        run = self.search.standard.minimum
+        candidates, rounds, places = last_comparison(run, _FINALISTS, budget)
+        seconds = (1 + candidates) * (1 + rounds) * places * run
+        return min(max(seconds, _FINAL_SHARE * budget), _LONG_SHARE * budget)
 
     def _end_workers(self) -> None:
         for worker in self._workers:
@@ -519,10 +576,16 @@ class Session:
         search = self.search
         assert search.standard is not None
         finalists = [trial.plan for trial in search.measured() if (trial.ratio or 2) < 1]
-        finalists = [plan for plan in finalists if plan != search.standard_plan][:_FINALISTS]
+        finalists = [plan for plan in finalists if plan != search.standard_plan]
         if not finalists:
             return
+        self._heard = len(self._signals)
+        run, budget = search.standard.minimum, self._final_budget()
+        finalists = finalists[: last_comparison(run, len(finalists), budget)[0]]
         times = self._time_in_turns([search.standard_plan, *finalists])
+        if times is None and self._hears_more():
+            self._take_known()
+            return
         if times is None and len(finalists) > 1:
             # One of them ends the process, hangs or computes something else: each is tried alone.
             alone = {plan: self._time_in_turns([search.standard_plan, plan]) for plan in finalists}
@@ -535,16 +598,27 @@ class Session:
         if times is not None:
             self._choose([search.standard_plan, *finalists], times)
 
+    def _hears_more(self) -> bool:
+        """Whether a signal came in the last comparison, which is not waited for then."""
+        return len(self._signals) > self._heard
+
+    def _final_budget(self) -> float:
+        """What the last comparison has a share of: who has sent a signal waits."""
+        budget = self._config.seconds()
+        return min(budget, _HURRY) if self._signals else budget
+
     def _time_in_turns(self, plans: list[str]) -> list[list[Times]] | None:
         """Times of Plans, for each of the places that tensors are put in."""
+        if self._hears_more():
+            return None
         assert self.search.standard is not None
         worker = self._fork_worker()
-        budget = self._config.seconds()
-        seconds = min(max(_FINAL_SHARE / 2 * budget, _FINAL_LEAST), _FINAL_MOST)
-        once = self.search.standard.minimum * len(plans)
-        rounds = int(min(max(seconds / max(once, 1e-9), 4), _FINAL_ROUNDS))
+        budget = self._final_budget()
+        seconds = _seconds_of_place(budget)
+        run = self.search.standard.minimum
+        _, rounds, places = last_comparison(run, len(plans) - 1, budget)
         limit = len(plans) * self._config._timeout + _HANGS_SECONDS
-        limit += 2 * (2 * seconds + _SLOW * rounds * once)
+        limit += places * (2 * seconds + _SLOW * (1 + rounds) * run * len(plans))
         try:
             worker.child.channel.send(
                 {
@@ -552,15 +626,31 @@ class Session:
                     "plans": plans,
                     "rounds": rounds,
                     "seconds": seconds,
+                    "places": places,
                 }
             )
-            answer, _ = _receive(worker.child.channel, limit)
+            answer, _ = _receive(worker.child.channel, limit, self._hears_more)
         except Closed:
             return None
         finally:
             self._workers.remove(worker)
             worker.child.end(kill=True)
         return [[Times(**each) for each in place] for place in answer["times"]]
+
+    def _take_known(self) -> None:
+        """The best by what the candidates' own measurements say, where no comparison has ended."""
+        search = self.search
+        assert search.standard is not None
+        found = [trial for trial in search.measured() if trial.status == "measured" and trial.times]
+        if not found or (found[0].ratio or 1.0) > _UNCONFIRMED:
+            return
+        best = found[0]
+        assert best.times is not None and best.ratio is not None
+        # Measured in turns with others, a ratio is better known than the seconds are.
+        minimum = best.ratio * search.standard.minimum
+        median = minimum * best.times.median / max(best.times.minimum, 1e-9)
+        search.best_plan = best.plan
+        search.best = replace(best.times, minimum=minimum, median=median)
 
     def _choose(self, plans: list[str], times: list[list[Times]]) -> None:
         search = self.search

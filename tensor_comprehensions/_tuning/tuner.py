@@ -6,6 +6,7 @@ import logging
 import os
 import platform
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -92,13 +93,27 @@ class TuningFile:
         CacheError where the file cannot be read or written: better now than after the search.
         """
         found = self._find(True)
-        _torch.Store().save(self._path)
+        self._check_writable()
         if found is None:
             return [], []
         tuning, exact = found
         plans = [plan.options for plan in tuning.plans]
         measured = [(options, ratio if ratio >= 0 else None) for options, ratio in tuning.trials]
         return plans, measured if exact else []
+
+    def _check_writable(self) -> None:
+        """Leaves no file where there was none, since the search may fail: another beside it is
+        written, which nobody else knows."""
+        path = os.path.realpath(self._path)
+        if not os.path.lexists(path):
+            folder, name = os.path.split(path)
+            try:
+                with tempfile.NamedTemporaryFile(prefix=f"{name}.", dir=folder) as other:
+                    _torch.Store().save(other.name)
+                return
+            except (OSError, CacheError):
+                pass  # what is wrong is said of the file itself
+        _torch.Store().save(self._path)
 
     def save(self, search: Search, measured: Sequence[tuple[str, float | None]] = ()) -> None:
         """Adds what a search has found so far; other processes may add theirs meanwhile."""
@@ -139,6 +154,7 @@ def run_search(
     if stored is not None and rank == 0:  # which adds what the others measured in the end
         checkpoint = stored.keep
     search = Search(problem.definition.name)
+    session: Session | None = None
     try:
         if stored is not None:
             more, known = stored.begin()
@@ -150,7 +166,9 @@ def run_search(
         # What was measured until then is not lost.
         if stored is not None and search.trials:
             stored.keep(search)
-        if isinstance(error, TCError):
+        if session is not None and session.terminated:
+            os.kill(os.getpid(), signal.SIGTERM)  # which the search has only noted
+        if isinstance(error, Exception):
             ranks.gather(search, problem.identity())  # others would wait for ever
         raise
     if session.terminated:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 import torch
@@ -370,6 +371,52 @@ def test_texts_rebuild_options() -> None:
     assert eval(str(options), {"tc": tc}) == options
     assert tc.MappingOptions.parse(str(options)) == options
     assert '("in", 4), ("a.b", 3)' in str(options)
+
+
+@pytest.mark.parametrize("index", ["name", "self", "values", "level", "sizes", "lambda"])
+def test_indices_of_any_name_are_printed_as_python(index: str) -> None:
+    """Sizes of tiles are printed as keywords, which may be the names of a method's parameters."""
+    text = (
+        "def f(float(M, K) A, float(K, N) B) -> (C) {\n"
+        f"  C(m, {index}) +=! A(m, k) * B(k, {index})\n}}\n"
+    )
+    options = tc.compile(text, "f", None, torch.zeros(64, 64), torch.zeros(64, 64)).options
+    assert index in str(options)
+    assert eval(str(options), {"tc": tc}) == options
+    sizes = {index: 4}
+    options = tc.MappingOptions().cluster("S0").tile("task", **sizes).registers(**sizes)
+    assert eval(str(options), {"tc": tc}) == options
+
+
+@pytest.mark.parametrize("name", ["S0\\", "S0\n", "S 0", "", "S0'", "é", "S0)"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda o, name: o.cluster(name),
+        lambda o, name: o.inside(name),
+        lambda o, name: o.order("m", name),
+        lambda o, name: o.tile("task", (name, 4)),
+        lambda o, name: o.registers((name, 4)),
+        lambda o, name: o.nest(name),
+        lambda o, name: o.nest("S0", loops=(name,)),
+        lambda o, name: o.copy("A(m, k)", statement=name, order=(0, 1)),
+        lambda o, name: o.libraryCalls(name),
+    ],
+)
+def test_names_that_are_none_are_refused(make: Any, name: str) -> None:
+    """They would print as what is no Python, or as what names something else."""
+    options = tc.MappingOptions().cluster("S0")
+    with pytest.raises(tc.TCError) as refused:
+        make(options, name)
+    words = "' is no name of a statement or a loop: these have letters, digits and _; Executor."
+    assert words in str(refused.value)
+    assert str(options) == 'tc.MappingOptions("default").cluster("S0")'
+
+
+@pytest.mark.parametrize("read", ["A(m, k)\\", "A(m,\nk)"])
+def test_reads_that_would_print_as_no_python(read: str) -> None:
+    with pytest.raises(tc.TCError, match="expected a read, the statement that makes it"):
+        tc.MappingOptions().cluster("S0").copy(read, statement="S0", order=(0, 1))
 
 
 def test_plans_travel_in_files(tmp_path: object) -> None:

@@ -189,6 +189,17 @@ def test_a_server_that_ended_is_replaced() -> None:
     assert Server.get() is not server
 
 
+def test_folders_of_imports_that_are_no_strings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python passes over them, and so does the server."""
+    monkeypatch.setattr(sys, "path", [*sys.path, Path("/usr/share")])
+    monkeypatch.setattr(Server, "_only", None)
+    try:
+        assert len(run_search(problem(), small(2)).trials) == 2
+    finally:
+        if Server._only is not None:
+            Server._only.close()
+
+
 @pytest.mark.parametrize("step", [0, 1])
 def test_a_clock_of_processor_time_that_lies(step: int, tmp_path: Path) -> None:
     """It stands still, as where a system moves it at every tick only, or gives runs less than they

@@ -61,6 +61,36 @@ def test_a_rank_that_cannot_begin_keeps_no_other_waiting(tmp_path: Path) -> None
     assert "no/b.pb" in error
 
 
+UNEXPECTED = """
+import json, sys, torch
+import torch.distributed as dist
+import tensor_comprehensions as tc
+from tensor_comprehensions._tuning.session import Session
+dist.init_process_group("gloo")
+rank, loop = dist.get_rank(), Session._loop
+def broken(session):
+    loop(session)
+    if rank == 1:
+        raise ZeroDivisionError("a bug")
+Session._loop = broken
+config = tc.TunerConfig().generations(1).pop_size(3).threads(1)
+try:
+    found = str(tc.autotune(sys.argv[1], "tmm", torch.ones(9, 8), torch.ones(7, 8),
+                            tuner_config=config))
+except ZeroDivisionError as error:
+    found = str(error)
+print(json.dumps([rank, found]), flush=True)
+dist.barrier()
+dist.destroy_process_group()
+"""
+
+
+def test_an_error_of_any_kind_keeps_no_other_waiting(tmp_path: Path) -> None:
+    (_, found), (_, error) = reports_of(UNEXPECTED, tmp_path, TMM)
+    assert found.startswith("tc.MappingOptions")
+    assert error == "a bug"
+
+
 def test_every_rank_measures_its_share(tmp_path: Path) -> None:
     """All get the same in the end, and the file what each has measured."""
     file = tmp_path / "tuned.tc.pb"

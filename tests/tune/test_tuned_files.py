@@ -398,6 +398,21 @@ def test_a_search_whose_file_is_damaged_does_not_begin(tmp_path: Path) -> None:
     assert time.monotonic() - begin < 5
 
 
+def test_a_search_that_fails_leaves_no_file(tmp_path: Path) -> None:
+    """Of several processes that tune, none may take another's away: it is not even made before
+    there is something to keep."""
+    take = "def take(float(N) x, int32(M) i) -> (y) { y(m) = x(i(m)) }"
+    outside = (torch.randn(8), torch.tensor([1, 9], dtype=torch.int32))
+    with pytest.raises(tc.TCError):
+        tc.autotune(take, "take", *outside, cache_filename=tmp_path / "model.tc.pb")
+    config = tc.TunerConfig().log(tmp_path / "none" / "log.csv")
+    with pytest.raises(tc.TCError, match="cannot write the log of candidates"):
+        tc.autotune(
+            TMM, "tmm", *inputs(), tuner_config=config, cache_filename=tmp_path / "model.tc.pb"
+        )
+    assert not list(tmp_path.iterdir())
+
+
 READ_ONLY = """
 import os, sys, torch
 import tensor_comprehensions as tc

@@ -71,6 +71,24 @@ def test_parameters_and_gradients_are_left_alone() -> None:
     assert torch.equal(model.w.detach(), before)
 
 
+def test_a_model_that_raises_leaves_nothing_behind() -> None:
+    """What was recorded of it until then has its tensors."""
+    scale = tc.define(SCALE).scale
+    calls = 0
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        nonlocal calls
+        calls += 1
+        result = scale(x, x[0])
+        if calls == 3:
+            raise ValueError("once too often")
+        return result
+
+    with pytest.raises(ValueError, match="once too often"):
+        tc.tune(model, torch.randn(20, 48))
+    assert not _torch.recorded_launches()
+
+
 def test_calls_without_definitions() -> None:
     with pytest.raises(tc.TCError, match="the call reached no definition"):
         tc.tune(torch.nn.Linear(3, 4), torch.randn(2, 3))

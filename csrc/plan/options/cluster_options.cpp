@@ -8,6 +8,7 @@
 #include "base/notes.h"
 #include "isa/instructions.h"
 #include "plan/options/copy_order.h"
+#include "plan/options/segments.h"
 
 namespace tc::plan {
 namespace {
@@ -28,11 +29,19 @@ std::string word_of(const PythonValue& value, const PythonCall& call, const std:
   return value.word;
 }
 
-std::vector<std::string> words_of(const std::vector<PythonValue>& values, const PythonCall& call,
+std::vector<std::string> names_of(const std::vector<PythonValue>& values, const PythonCall& call,
                                   const std::string& allowed) {
-  std::vector<std::string> words;
-  for (const PythonValue& value : values) words.push_back(word_of(value, call, allowed));
-  return words;
+  std::vector<std::string> names;
+  for (const PythonValue& value : values) names.push_back(checked_name(value, call, allowed));
+  return names;
+}
+
+/// A tensor with its subscripts, which is printed between quotes as it is.
+std::string read_of(const PythonValue& value, const PythonCall& call, const std::string& allowed) {
+  const std::string read = word_of(value, call, allowed);
+  for (char c : read)
+    if (c < ' ' || c > '~' || c == '"' || c == '\\') refuse(call, allowed);
+  return read;
 }
 
 bool flag_of(const PythonValue& value, const PythonCall& call, const std::string& allowed) {
@@ -54,7 +63,7 @@ std::vector<Tile> tiles_of(const PythonCall& call, size_t first, const std::stri
     const PythonValue& pair = call.values[k];
     if (pair.kind != Kind::Tuple || pair.items.size() != 2 || pair.items[0].kind != Kind::Word)
       refuse(call, allowed);
-    add(pair.items[0].word, pair.items[1]);
+    add(checked_name(pair.items[0], call, allowed), pair.items[1]);
   }
   for (const auto& [index, size] : call.named) add(index, size);
   return tiles;
@@ -114,7 +123,7 @@ void add_nest(ClusterOptions& options, const PythonCall& call) {
   if (is_none(call)) return options.nests->clear();
   expect(call, 1, call.values.size() + 1, {"loops", "vector"}, allowed);
   NestPlan nest;
-  nest.statements = words_of(call.values, call, allowed);
+  nest.statements = names_of(call.values, call, allowed);
   if (const PythonValue* loops = find_named(call, "loops")) {
     if (loops->kind != Kind::Tuple) refuse(call, allowed);
     const bool each = std::any_of(loops->items.begin(), loops->items.end(),
@@ -122,7 +131,7 @@ void add_nest(ClusterOptions& options, const PythonCall& call) {
     nest.loops.clear();
     for (const PythonValue& list : each ? loops->items : std::vector<PythonValue>{*loops}) {
       if (list.kind != Kind::Tuple) refuse(call, allowed);
-      nest.loops.push_back(words_of(list.items, call, allowed));
+      nest.loops.push_back(names_of(list.items, call, allowed));
     }
   }
   if (const PythonValue* vector = find_named(call, "vector"))
@@ -141,15 +150,15 @@ void add_copy(ClusterOptions& options, const PythonCall& call) {
   if (is_none(call)) return options.copies->clear();
   expect(call, 1, 1, {"statement", "order", "computes"}, allowed);
   CopyPlan copy;
-  copy.read = word_of(call.values[0], call, allowed);
+  copy.read = read_of(call.values[0], call, allowed);
   const PythonValue* statement = find_named(call, "statement");
   const PythonValue* order = find_named(call, "order");
   auto layout = order ? order_of(*order, copy.read) : std::nullopt;
   if (!statement || !layout) refuse(call, allowed);
-  copy.statement = word_of(*statement, call, allowed);
+  copy.statement = checked_name(*statement, call, allowed);
   copy.order = *layout;
   if (const PythonValue* computes = find_named(call, "computes"))
-    copy.computes = word_of(*computes, call, allowed);
+    copy.computes = checked_name(*computes, call, allowed);
   options.copies->push_back(copy);
 }
 
@@ -165,7 +174,7 @@ constexpr Option kOptions[] = {
            "indices of loops around the cluster, and whether it joins those of the cluster before: "
            "inside(\"n\", joined=True); or none";
        expect(call, 0, call.values.size(), {"joined"}, allowed);
-       o.outer = words_of(call.values, call, allowed);
+       o.outer = names_of(call.values, call, allowed);
        const PythonValue* joined = find_named(call, "joined");
        o.joined = joined && flag_of(*joined, call, allowed);
      }},
@@ -173,7 +182,7 @@ constexpr Option kOptions[] = {
      [](ClusterOptions& o, const PythonCall& call) {
        const std::string allowed = "the indices of all shared loops, outermost first";
        expect(call, 0, call.values.size(), {}, allowed);
-       o.order = words_of(call.values, call, allowed);
+       o.order = names_of(call.values, call, allowed);
      }},
     {"tile", set_tile},
     {"parallel",
@@ -325,6 +334,23 @@ void refuse(const PythonCall& call, const std::string& allowed) {
 bool is_cluster_option(const std::string& name) {
   return std::any_of(std::begin(kOptions), std::end(kOptions),
                      [&](const Option& option) { return name == option.name; });
+}
+
+std::string checked_name(const PythonValue& value, const PythonCall& call,
+                         const std::string& allowed) {
+  if (value.kind != Kind::Word) refuse(call, allowed);
+  const auto is_part = [](char c) {
+    // Names of a text are identifiers; those that are made of several have dots.
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.' || c == kOfSegment;
+  };
+  if (!value.word.empty() && std::all_of(value.word.begin(), value.word.end(), is_part))
+    return value.word;
+  std::string shown;
+  for (char c : value.word) shown += static_cast<unsigned char>(c) < ' ' ? '?' : c;
+  throw UsageError(
+      concat("MappingOptions.", call.name, ": '", shown,
+             "' is no name of a statement or a loop: these have letters, digits and _; "
+             "Executor.explain() shows those of a definition"));
 }
 
 bool set_option(ClusterOptions& options, const PythonCall& call) {

@@ -111,10 +111,8 @@ Field statements_field(const std::string& name,
         const std::string allowed = "names of statements, as Executor.explain() has them, or None";
         const bool none = call.values.size() == 1 && call.values[0].kind == PythonValue::Kind::None;
         std::vector<std::string> names;
-        for (const PythonValue& value : call.values) {
-          if (!none && value.kind != PythonValue::Kind::Word) refuse(call, allowed);
-          if (!none) names.push_back(value.word);
-        }
+        for (const PythonValue& value : call.values)
+          if (!none) names.push_back(plan::checked_name(value, call, allowed));
         if (call.values.empty() || !call.named.empty()) refuse(call, allowed);
         options.*member = names;
       },
@@ -237,11 +235,11 @@ void begin_cluster(MappingOptions& options, const PythonCall& call) {
   if (call.values.empty() || !call.named.empty()) refuse(call, allowed);
   plan::ClusterOptions cluster;
   for (const PythonValue& value : call.values) {
-    if (value.kind != PythonValue::Kind::Word) refuse(call, allowed);
+    const std::string name = plan::checked_name(value, call, allowed);
     for (const plan::ClusterOptions& other : options.clusters)
-      if (std::count(other.statements.begin(), other.statements.end(), value.word) > 0)
-        refuse(call, concat("statements that no cluster before has; ", value.word, " is in one"));
-    cluster.statements.push_back(value.word);
+      if (std::count(other.statements.begin(), other.statements.end(), name) > 0)
+        refuse(call, concat("statements that no cluster before has; ", name, " is in one"));
+    cluster.statements.push_back(name);
   }
   options.clusters.push_back(std::move(cluster));
 }
