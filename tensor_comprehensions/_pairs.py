@@ -222,12 +222,22 @@ def join(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[
     return run
 
 
+def _definition_of(function: Callable[..., Any]) -> _torch.Definition | None:
+    """What a function computes where that is a definition, with a derivative or without."""
+    from tensor_comprehensions._autograd import Differentiable
+
+    if isinstance(function, Differentiable):
+        function = function._parts[0]
+    return function.definition if isinstance(function, Operator) else None
+
+
 def _saved_results(forward: Callable[..., Any], backward: Callable[..., Any]) -> list[int]:
     """Places of the results that a backward definition has parameters for, after the inputs."""
-    if not isinstance(forward, Operator) or not isinstance(backward, Operator):
+    computed, derivative = _definition_of(forward), _definition_of(backward)
+    if computed is None or derivative is None:
         return []
-    outputs = [info.name for info in forward.definition.outputs]
-    after = [info.name for info in backward.definition.inputs][len(forward.definition.inputs) :]
+    outputs = [info.name for info in computed.outputs]
+    after = [info.name for info in derivative.inputs][len(computed.inputs) :]
     places = []
     for name in after:
         if name not in outputs:
@@ -238,9 +248,10 @@ def _saved_results(forward: Callable[..., Any], backward: Callable[..., Any]) ->
 
 def _ranks(backward: Callable[..., Any]) -> list[int] | None:
     """How many dimensions the parameters of a definition have."""
-    if not isinstance(backward, Operator):
+    derivative = _definition_of(backward)
+    if derivative is None:
         return None
-    return [0 if info.is_scalar else info.ndim for info in backward.definition.inputs]
+    return [0 if info.is_scalar else info.ndim for info in derivative.inputs]
 
 
 def _make_function(
