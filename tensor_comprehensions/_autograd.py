@@ -13,6 +13,8 @@ from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._pairs import Pair, join, name_of
 from tensor_comprehensions._parameters import arrange_for, described, without_outputs
 
+_is_traced = torch.compiler.is_dynamo_compiling
+
 
 def make_autograd(
     forward: Callable[..., Any], backward: Callable[..., Any] | None = None
@@ -85,6 +87,12 @@ class Differentiable:
         return f"<differentiable {self.__name__}>"
 
 
+def _traced_differentiate() -> Callable[..., Any]:
+    from tensor_comprehensions import _traced
+
+    return _traced.differentiate
+
+
 def _derived(forward: Callable[..., Any]) -> Callable[..., Any]:
     if not isinstance(forward, Operator):
         raise TCError(
@@ -96,11 +104,12 @@ def _derived(forward: Callable[..., Any]) -> Callable[..., Any]:
     registration = forward.registration
 
     def run(*inputs: object) -> object:
+        # What happens inside is for autograd, not for Dynamo, which sees one operation.
+        if _is_traced():
+            return _traced_differentiate()(registration.name, *inputs)
         return registration.handle().differentiate(*inputs)
 
-    # What happens inside is for autograd, not for Dynamo, which sees one operation.
-    in_graph: Callable[..., Any] = torch.compiler.allow_in_graph(run)
-    return in_graph
+    return run
 
 
 def _paired(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch._C._functorch import is_functorch_wrapped_tensor
@@ -15,6 +15,7 @@ from tensor_comprehensions._define import make_operator
 from tensor_comprehensions._errors import ShapeError, TCError
 from tensor_comprehensions._forks import looking
 from tensor_comprehensions._gradients import is_autocast
+from tensor_comprehensions._sharding import replicate_like
 
 #: Plans that are kept, one for each equation with the sizes and dtypes of its operands.
 _MOST_PLANS = 4096
@@ -64,6 +65,19 @@ class _Snapshot:
         )
 
 
+def _refuse_table(name: str) -> NoReturn:
+    raise ShapeError(
+        f"einsum: table {name} is a tensor whose values are not known here: it is fake, on the "
+        f"meta device, a DTensor, or a graph is made; what a table holds decides ranges, so pass "
+        f"a list"
+    )
+
+
+def _has_values(table: torch.Tensor) -> bool:
+    """Not of fake tensors, DTensors and other subclasses that hold none themselves."""
+    return not table.is_meta and not torch._C._dispatch_keys(table).has(torch._C.DispatchKey.Python)
+
+
 def _as_indices(table: torch.Tensor, device: torch.device) -> torch.Tensor:
     return table.detach().to(device, torch.int32, copy=True).contiguous()
 
@@ -81,14 +95,23 @@ class _Plan:
     def _look_at(self, tables: dict[str, Any]) -> tuple[Any, ...]:
         """Checks the tables' contents and finds the operator for them."""
         for name, table in tables.items():
-            if isinstance(table, torch.Tensor) and is_functorch_wrapped_tensor(table):
+            if not isinstance(table, torch.Tensor):
+                continue
+            if not _has_values(table):
+                _refuse_table(name)
+            if is_functorch_wrapped_tensor(table):
                 raise ShapeError(
                     f"einsum: table {name} is one of a batch, or differentiated; what a table "
                     f"holds decides ranges, so pass a tensor from outside of torch.func's transform"
                 )
-        # Copies that are kept must not belong to a transform that is running, nor be tensors that
-        # autograd refuses to save.
-        with looking, torch._C._DisableFuncTorch(), torch.inference_mode(False):
+        # Copies that are kept must not belong to a transform or a mode that is running, nor be
+        # tensors that autograd refuses to save.
+        with (
+            looking,
+            _disable_current_modes(),
+            torch._C._DisableFuncTorch(),
+            torch.inference_mode(False),
+        ):
             tables = _as_tables(tables)
             snapshots = [(name, _Snapshot(table)) for name, table in tables.items()]
             text, scalars, order = _source(self._equation, self._shapes, tables)
@@ -110,11 +133,35 @@ class _Plan:
                     break
         run: Run
         _, run, rest = state
+        if tables:
+            for x in operands:
+                if type(x) not in _PLAIN:
+                    rest = _like_operands(rest, operands)
+                    break
         if self._scalar_operands:
             operands = list(operands)
             for k in self._scalar_operands:
                 operands[k] = operands[k].reshape(1)
         return run(*operands, *rest)
+
+
+#: What takes indices as they are beside it.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
+
+
+def _like_operands(rest: tuple[Any, ...], operands: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+    """Indices as what stands beside them: DTensors, or tensors of the mode that is running."""
+    values = []
+    for value in rest:
+        if isinstance(value, torch.Tensor):
+            whole = replicate_like(value, operands)
+            if whole is value:
+                with _disable_current_modes():
+                    contents = value.tolist()
+                whole = torch.tensor(contents, dtype=value.dtype, device=value.device)
+            value = whole
+        values.append(value)
+    return tuple(values)
 
 
 _plans: dict[tuple[Any, ...], _Plan] = {}
@@ -150,7 +197,8 @@ def _join_sublists(arguments: tuple[Any, ...]) -> tuple[str, tuple[Any, ...]]:
 def _as_table(name: str, table: Any) -> torch.Tensor:
     if not isinstance(table, torch.Tensor):
         try:
-            return torch.as_tensor(table)
+            # Whatever device is the default.
+            return torch.as_tensor(table, device="cpu")
         except (TypeError, ValueError, RuntimeError) as error:
             raise ShapeError(
                 f"einsum: table {name}: expected a tensor, list or array of integers but got "
@@ -195,7 +243,7 @@ def _arguments(equation: object, operands: tuple[Any, ...]) -> tuple[str, tuple[
 def _plan_for(
     equation: str, operands: Sequence[torch.Tensor], shapes: tuple[Any, ...] = ()
 ) -> _Plan:
-    shapes = shapes or tuple([(operand.shape, operand.dtype) for operand in operands])
+    shapes = shapes or _fixed_shapes(operands)
     device = operands[0].device if operands else torch.device("cpu")
     plan = _plans.get((equation, shapes, device))
     if plan is None:
@@ -240,7 +288,10 @@ def _with_constants(
         text, scalars, order = _source(equation, _fixed_shapes(operands), _as_tables(values))
         operator = make_operator(_torch.parse(text).definitions[0], "tc")
     device = operands[0].device
-    rest = [torch.tensor(values[name], dtype=torch.int32, device=device) for name in order]
+    rest = [
+        replicate_like(torch.tensor(values[name], dtype=torch.int32, device=device), operands)
+        for name in order
+    ]
     arguments = [x.reshape(1) if x.dim() == 0 else x for x in operands]
     return operator.differentiate(*arguments, *rest, *scalars)
 
@@ -293,6 +344,8 @@ def einsum(equation: Any, /, *operands: Any, **tables: Any) -> torch.Tensor:
             if all(_is_constant(table) for table in tables.values()):
                 constants = tuple((name, _as_tuples(table)) for name, table in tables.items())
                 return _constants_in_graph(equation, constants, *operands)
+            if not torch.compiler.is_dynamo_compiling():  # torch.export, which breaks no graph
+                _refuse_table(next(name for name, t in tables.items() if not _is_constant(t)))
             return _outside_graph(equation, operands, tables)
         return _in_graph(equation, *operands)
     if torch._C._is_any_autocast_enabled():
@@ -303,8 +356,8 @@ def einsum(equation: Any, /, *operands: Any, **tables: Any) -> torch.Tensor:
         try:
             shapes = tuple([(x.shape, x.dtype) for x in operands])
             plan = _plans.get((equation, shapes, operands[0].device))
-        except (AttributeError, IndexError):
-            pass  # said below, in words
+        except (AttributeError, IndexError, TypeError):
+            pass  # said below, in words, but for sizes that are symbols
     if plan is None:
         equation, operands = _arguments(equation, operands)
         plan = _plan_for(equation, operands)

@@ -23,7 +23,8 @@ class Executor:
     """One definition, compiled for the sizes, strides and dtypes of given inputs.
 
     Call it with inputs like those it was compiled for; other sizes are a ShapeError. Its results
-    carry no gradients.
+    carry no gradients. It is no operator: TCError where a graph is traced, and for tensors that are
+    no memory, as fake ones.
     """
 
     def __init__(

@@ -167,6 +167,20 @@ class Shapes:
             )
         return [[eval(code, _FUNCTIONS, names) for code in sizes] for sizes in expressions], device
 
+    def check_output(self, info: _torch.ArgumentInfo, sizes: list[Any], given: Any) -> None:
+        """ShapeError where a given output has no such sizes."""
+        for size, found in zip(sizes, given, strict=True):
+            self._equal(
+                found,
+                size,
+                partial(
+                    "output {}: expected sizes {} but got {}".format,
+                    info.name,
+                    tuple(sizes),
+                    tuple(given),
+                ),
+            )
+
     def empty(self, inputs: tuple[Any, ...]) -> tuple[torch.Tensor, ...]:
         """Results of the right sizes, dtypes and device with no contents of their own."""
         results, device = self(inputs)
@@ -204,5 +218,6 @@ def make_fake(definition: _torch.Definition) -> tuple[Callable[..., Any], Callab
                     f"{dtype_name(info.dtype)} but got {tuple(output.shape)} and "
                     f"{dtype_name(output.dtype)}"
                 )
+            shapes.check_output(info, sizes, output.shape)
 
     return fake, fake_out

@@ -73,7 +73,7 @@ class Operator:
         self.__name__ = definition.name
         self._operator = operator
         self.overload: Any = None  #: torch.ops.<namespace>.<name>.default
-        self._out_overload: Callable[..., Any] | None = None
+        self._out_overload: Any = None
         self._direct: Any = None  #: the overload, for plain arguments
         self.differentiable: Any = None  #: the operator that differentiates itself, directly
         self.name = ""  #: <namespace>::<name> in torch.ops
@@ -266,21 +266,25 @@ class Operator:
             found = as_tensors(self, inputs)
             if found is not None:
                 return found[0].run(found[1], outputs, unchecked)
-        if self._out_overload is not None and (torch.compiler.is_compiling() or not unchecked):
-            # Through the dispatcher: fake tensors, subclasses and lazy negation are seen to there.
-            self._check_integers(inputs)
-            named = dict(zip(self._output_names, outputs, strict=True))
-            try:
-                self._out_overload(*inputs, **named)
-            except TCError:
-                raise
-            except (RuntimeError, TypeError) as error:
-                self._explain(inputs, error)
-                raise
-        else:
+        is_registered, done = self._out_overload is not None, False
+        if not is_registered or (unchecked and not torch.compiler.is_compiling()):
             self.check_no_gradients(inputs)
-            self._operator.call_out(inputs, outputs, unchecked)
+            done = self._operator.call_out(inputs, outputs, unchecked, is_registered)
+        if not done:
+            self._call_out(inputs, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def _call_out(self, inputs: tuple[Any, ...], outputs: tuple[Any, ...]) -> None:
+        """Through the dispatcher: fake tensors, subclasses and lazy negation are seen to there."""
+        self._check_integers(inputs)
+        named = dict(zip(self._output_names, outputs, strict=True))
+        try:
+            self._out_overload(*inputs, **named)
+        except TCError:
+            raise
+        except (RuntimeError, TypeError) as error:
+            self._explain(inputs, error)
+            raise
 
     def _miss_outputs(self) -> NoReturn:
         names = ", ".join(info.name for info in self._output_infos if info.accumulates)

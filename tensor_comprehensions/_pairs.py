@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -15,6 +17,25 @@ from tensor_comprehensions._gradients import cast_for_autocast, may_carry_tangen
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._parameters import declared
 from tensor_comprehensions._scalars import as_tensors, is_traced
+
+_is_traced = torch.compiler.is_dynamo_compiling
+_numbers = itertools.count()
+#: Functions of any callables, by the names that graphs of torch.compile have for them.
+joined: weakref.WeakValueDictionary[str, type[torch.autograd.Function]] = (
+    weakref.WeakValueDictionary()
+)
+
+
+def _traced_pair() -> Callable[..., Any]:
+    from tensor_comprehensions import _traced
+
+    return _traced.call_pair
+
+
+def _traced_apply() -> Callable[..., Any]:
+    from tensor_comprehensions import _traced
+
+    return _traced.apply
 
 
 def name_of(function: Callable[..., Any]) -> str:
@@ -62,7 +83,7 @@ class Pair:
         for registration in self._registrations:
             registration.is_pinned = True
         self.names = names  #: of both, in the pair's own name
-        name = Pair._name_of(names)
+        self.name = name = Pair._name_of(names)  #: in torch.ops
         namespace, _, own = name.partition("::")
         self._direct = _torch.register_paired(
             forward._operator, forward.name, backward._operator, backward.name, own
@@ -83,15 +104,14 @@ class Pair:
     @functools.cached_property
     def function(self) -> Callable[..., Any]:
         """What users call. Dynamo is shown one operation; which, depends on what scalars are."""
-        overload = self._overload
+        overload, name, takes_scalars = self._overload, self.name, self._takes_scalars
 
         def run(*inputs: object) -> object:
-            return self(*inputs)
+            if not _is_traced():
+                return self(*inputs)
+            return _traced_pair()(name, *inputs) if takes_scalars else overload(*inputs)
 
-        def run_or_trace(*inputs: object) -> object:
-            return overload(*inputs) if torch.compiler.is_dynamo_compiling() else self(*inputs)
-
-        return torch.compiler.allow_in_graph(run) if self._takes_scalars else run_or_trace
+        return run
 
     @staticmethod
     def _name_of(names: tuple[str, str]) -> str:
@@ -183,18 +203,17 @@ def join(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[
     eager = _make_function(forward, backward, *rest)
     traced = _make_function(_traceable(forward), _traceable(backward), *rest)
     takes_scalars = isinstance(forward, Operator) and bool(forward._scalars)
-
-    def run_in_graph(*inputs: object) -> object:
-        return eager.apply(*inputs)
-
-    in_graph = torch.compiler.allow_in_graph(run_in_graph)
+    # No integer, of which graphs make symbols.
+    key = f"{name_of(forward)} {next(_numbers)}"
+    joined[key] = eager
 
     def run(*inputs: object) -> object:
         if isinstance(forward, Operator):
             inputs = cast_for_autocast(forward, inputs)
-        if torch.compiler.is_dynamo_compiling() and (takes_scalars or may_carry_tangents()):
-            return in_graph(*inputs)
-        if torch.compiler.is_compiling():
+        if _is_traced() and (takes_scalars or may_carry_tangents()):
+            return _traced_apply()(key, *inputs)
+        # Dynamo looks at the key, so that a graph is one of this function alone.
+        if torch.compiler.is_compiling() and key:
             return traced.apply(*inputs)
         if is_traced():
             return forward(*inputs)  # a trace can hold no function of Python
@@ -203,12 +222,22 @@ def join(forward: Callable[..., Any], backward: Callable[..., Any]) -> Callable[
     return run
 
 
+def _definition_of(function: Callable[..., Any]) -> _torch.Definition | None:
+    """What a function computes where that is a definition, with a derivative or without."""
+    from tensor_comprehensions._autograd import Differentiable
+
+    if isinstance(function, Differentiable):
+        function = function._parts[0]
+    return function.definition if isinstance(function, Operator) else None
+
+
 def _saved_results(forward: Callable[..., Any], backward: Callable[..., Any]) -> list[int]:
     """Places of the results that a backward definition has parameters for, after the inputs."""
-    if not isinstance(forward, Operator) or not isinstance(backward, Operator):
+    computed, derivative = _definition_of(forward), _definition_of(backward)
+    if computed is None or derivative is None:
         return []
-    outputs = [info.name for info in forward.definition.outputs]
-    after = [info.name for info in backward.definition.inputs][len(forward.definition.inputs) :]
+    outputs = [info.name for info in computed.outputs]
+    after = [info.name for info in derivative.inputs][len(computed.inputs) :]
     places = []
     for name in after:
         if name not in outputs:
@@ -219,9 +248,10 @@ def _saved_results(forward: Callable[..., Any], backward: Callable[..., Any]) ->
 
 def _ranks(backward: Callable[..., Any]) -> list[int] | None:
     """How many dimensions the parameters of a definition have."""
-    if not isinstance(backward, Operator):
+    derivative = _definition_of(backward)
+    if derivative is None:
         return None
-    return [0 if info.is_scalar else info.ndim for info in backward.definition.inputs]
+    return [0 if info.is_scalar else info.ndim for info in derivative.inputs]
 
 
 def _make_function(

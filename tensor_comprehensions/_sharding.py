@@ -87,6 +87,21 @@ def forget(overload: Any) -> None:
         table.pop(overload, None)
 
 
+def replicate_like(value: torch.Tensor, others: Sequence[torch.Tensor]) -> torch.Tensor:
+    """A tensor that every process has, as a DTensor where others are."""
+    if _DTENSOR not in sys.modules:
+        return value
+    module = sys.modules[_DTENSOR]
+    for other in others:
+        if isinstance(other, module.DTensor):
+            mesh = other.device_mesh
+            whole: torch.Tensor = module.DTensor.from_local(
+                value, mesh, [module.Replicate()] * mesh.ndim, run_check=False
+            )
+            return whole
+    return value
+
+
 def _tell(operator: Registration, overload: Any) -> None:
     """Neither a definition nor the import of DTensor fails where this does."""
     try:

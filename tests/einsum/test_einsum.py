@@ -12,7 +12,9 @@ import pytest
 import torch
 import torch.nn.functional as F
 from equations import Equation, ordinary_equation, random_equation, reference
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.autograd import gradcheck, gradgradcheck
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
@@ -267,6 +269,65 @@ def test_a_tensor_as_table_in_a_whole_graph_is_refused_with_the_way_out() -> Non
     )
     with pytest.raises(Exception, match="pass tables as lists, which become part of it"):
         compiled(torch.randn(3, 8))
+
+
+SLIDE = "c(h+s[c]) -> h"
+SLIDES = [0, 2, 1]
+UNKNOWN = "einsum: table s is a tensor whose values are not known here: .* so pass a list"
+
+
+class Shift(torch.nn.Module):
+    def __init__(self, held: bool) -> None:
+        super().__init__()
+        if held:
+            self.register_buffer("shifts", torch.tensor(SLIDES))
+        else:
+            self.shifts = [torch.tensor(SLIDES)]  # where no module looks
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        (shifts,) = self.shifts if isinstance(self.shifts, list) else [self.shifts]
+        return tc.einsum(SLIDE, x, s=shifts)
+
+
+@pytest.mark.parametrize("held", [False, True])
+@pytest.mark.parametrize("called", [False, True])
+def test_an_exported_tensor_as_table_is_refused_with_the_way_out(held: bool, called: bool) -> None:
+    x, module = torch.randn(3, 9), Shift(held)
+    if called:
+        module(x)  # whose plan is kept
+    with pytest.raises(tc.ShapeError, match=UNKNOWN):
+        torch.export.export(module, (x,), strict=False)
+
+
+@pytest.mark.parametrize("table", [SLIDES, torch.tensor(SLIDES)], ids=["list", "tensor"])
+def test_tables_beside_fake_tensors(table: object) -> None:
+    x = torch.randn(3, 9)
+    with FakeTensorMode():
+        for _ in range(2):
+            assert tc.einsum(SLIDE, torch.empty(3, 9), s=table).shape == (7,)
+    for mode in ("real", "fake", "symbolic"):
+        traced = make_fx(lambda x: tc.einsum(SLIDE, x, s=table), tracing_mode=mode)(x)
+        assert torch.equal(traced(x + 1), tc.einsum(SLIDE, x + 1, s=table))
+    meta = tc.einsum(SLIDE, x.to("meta"), s=table)
+    assert meta.is_meta and meta.shape == (7,)
+    with torch.device("meta"):
+        assert torch.equal(tc.einsum(SLIDE, x, s=table), tc.einsum(SLIDE, x, s=SLIDES))
+
+
+def test_tables_without_values_are_refused_with_the_way_out() -> None:
+    x, table = torch.randn(3, 9), torch.tensor(SLIDES)
+    with FakeTensorMode(), pytest.raises(tc.ShapeError, match=UNKNOWN):
+        tc.einsum(SLIDE, torch.empty(3, 9), s=torch.zeros(3, dtype=torch.int64))
+    with pytest.raises(tc.ShapeError, match=UNKNOWN):
+        tc.einsum(SLIDE, x, s=table.to("meta"))
+    with pytest.raises(tc.ShapeError, match=UNKNOWN):
+        make_fx(lambda x, t: tc.einsum(SLIDE, x, s=t), tracing_mode="fake")(x, table)
+
+
+def test_symbolic_sizes_become_those_of_the_text() -> None:
+    x = torch.randn(3, 9)
+    traced = make_fx(lambda x: tc.einsum("ij->i", x), tracing_mode="symbolic")(x)
+    torch.testing.assert_close(traced(x), x.sum(1))
 
 
 def test_tables_that_change() -> None:

@@ -149,6 +149,38 @@ def test_second_derivatives_are_refused() -> None:
         gradient.sum().backward()
 
 
+@pytest.mark.parametrize("backend", [None, "eager", "aot_eager"])
+def test_backwards_that_are_differentiated(backend: str | None) -> None:
+    """As that message says: they are given results, and tensors of one element, as others are."""
+    t = tc.define(
+        """
+        def th(double(N) x) -> (y) { y(i) = tanh(x(i)) }
+        def th_grad(double(N) x, double(N) y, double(N) d) -> (g) {
+            g(i) = d(i) * (1 - y(i) * y(i))
+        }
+        def squares(double(N) x) -> (s) { s +=! x(i) * x(i) }
+        def squares_grad(double(N) x, double(1) d) -> (g) { g(i) = 2 * d(0) * x(i) }""",
+        namespace="tc_differentiated_backwards",
+    )
+    torch._dynamo.reset()
+    for forward, backward, reference in (
+        (t.th, t.th_grad, torch.tanh),
+        (t.squares, t.squares_grad, lambda x: (x * x).sum()),
+    ):
+        f = tc.make_autograd(forward, tc.make_autograd(backward))
+        run = f if backend is None else torch.compile(f, backend=backend)
+        x = r(4)
+        (found,) = torch.autograd.grad(run(x).sum(), x)
+        (wanted,) = torch.autograd.grad(reference(x).sum(), x)
+        torch.testing.assert_close(found, wanted)
+        (wanted,) = torch.autograd.grad(reference(x).sum(), x, create_graph=True)
+        (found,) = torch.autograd.grad(f(x).sum(), x, create_graph=True)
+        found, wanted = (torch.autograd.grad(g.sum(), x)[0] for g in (found, wanted))
+        torch.testing.assert_close(found, wanted)
+        ours = torch.func.grad(lambda x, f=f: f(x).sum())(x.detach())
+        torch.testing.assert_close(ours, torch.autograd.grad(reference(x).sum(), x)[0])
+
+
 def test_names() -> None:
     assert matmul.__name__ == "matmul" and "def matmul" in matmul.__doc__
 

@@ -6,6 +6,9 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -114,3 +117,84 @@ def test_modes_see_the_backward() -> None:
     assert any("moments_grad" in str(operator) for operator in watching.seen)
     torch.testing.assert_close(found, wanted)
     torch.testing.assert_close(found[0], 2 * x / 3)
+
+
+# ---- into given outputs, without the checks
+
+
+def into(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+    T.add(x, y, outputs=out, unchecked=True)
+    return out + 1
+
+
+@pytest.mark.parametrize("mode", [Functions, Dispatched])
+def test_modes_see_unchecked_outputs(mode: type) -> None:
+    with mode() as watching:
+        torch.testing.assert_close(into(a, b, torch.empty(5)), a + b + 1)
+    assert any("add" in str(operator) and "out" in str(operator) for operator in watching.seen)
+
+
+def test_traces_hold_unchecked_outputs() -> None:
+    out, twos = torch.zeros(5), torch.full((5,), 2.0)
+    for traced in (
+        torch.jit.trace(into, (a, b, out)),
+        make_fx(into)(a, b, out),
+        make_fx(into, tracing_mode="fake")(a, b, out),
+    ):
+        assert traced(twos, twos, torch.zeros(5)).tolist() == [5] * 5
+
+
+def test_unchecked_outputs_without_data() -> None:
+    with FakeTensorMode():
+        assert into(torch.empty(5), torch.empty(5), torch.empty(5)).shape == (5,)
+    meta = torch.empty(5, device="meta")
+    assert into(meta, meta, torch.empty_like(meta)).is_meta
+
+
+def test_unchecked_outputs_under_autocast() -> None:
+    out = torch.empty(5)
+    with torch.autocast("cpu", torch.bfloat16):
+        T.add(a.bfloat16(), b, outputs=out, unchecked=True)
+    assert torch.equal(out, a.bfloat16().float() + b)
+
+
+def test_unchecked_outputs_carry_no_tangents() -> None:
+    """Nor do they lose them in silence."""
+    message = "given outputs has no forward-mode derivative, but argument A carries a tangent"
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(a, b)
+        with pytest.raises(tc.TCError, match=message):
+            T.add(dual, b, outputs=torch.empty(5), unchecked=True)
+    with pytest.raises(tc.TCError, match=message):
+        torch.func.jvp(lambda x: into(x, b, torch.empty(5)), (a,), (b,))
+    with pytest.raises(RuntimeError, match=r"Batching rule not implemented for .*add.*\.out"):
+        torch.vmap(into)(torch.ones(2, 5), torch.ones(2, 5), torch.ones(2, 5))
+
+
+# ---- executors, which are no operators
+
+
+@pytest.mark.parametrize("unchecked", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_executors_are_in_no_graph(given: bool, unchecked: bool) -> None:
+    executor = T.add.compile(a, b)
+
+    def run(x: torch.Tensor, y: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        return executor(x, y, outputs=out if given else None, unchecked=unchecked) + 1
+
+    inputs = (a, b, torch.empty(5))
+    for trace in (lambda: torch.jit.trace(run, inputs), lambda: make_fx(run)(*inputs)):
+        with pytest.raises(tc.TCError, match="add: an executor is no operator, and a graph that"):
+            trace()
+    message = "argument A of add: an executor runs on tensors in memory, and not on fake ones"
+    with FakeTensorMode(), pytest.raises(tc.TCError, match=message):
+        run(torch.empty(5), torch.empty(5), torch.empty(5))
+    with pytest.raises(tc.TCError, match=message):
+        torch.vmap(run)(*(x.expand(3, 5) for x in inputs))
+    with pytest.raises(tc.TCError, match=message):
+        torch.func.grad(lambda x: run(x, *inputs[1:]).sum())(a)
+    # Whoever only looks on is none of these.
+    with Dispatched(), torch.autocast("cpu", torch.bfloat16), torch.device("cpu"):
+        torch.testing.assert_close(run(*inputs), a + b + 1)
+    compiled = torch.compile(run, backend="eager")
+    torch.testing.assert_close(compiled(*inputs), a + b + 1)

@@ -219,3 +219,29 @@ def mean_of_parts(rank: int, folder: str, first: str) -> None:
 @pytest.mark.parametrize("first", [pytest.param("definition", marks=pytest.mark.slow), "DTensor"])
 def test_a_mean_of_parts(first: str, tmp_path: Path) -> None:
     mp.spawn(mean_of_parts, args=(str(tmp_path), first), nprocs=PROCESSES)
+
+
+def equation_of_parts(rank: int, folder: str) -> None:
+    """Tables are every process's own, and indices stand beside DTensors as one of them."""
+    join(rank, folder)
+    from torch.distributed.tensor import DeviceMesh, Replicate, Shard, distribute_tensor
+
+    mesh = DeviceMesh("cpu", range(PROCESSES))
+    x = torch.randn(3, 9, generator=torch.Generator().manual_seed(5))
+    shifts = [0, 2, 1]
+    table = torch.tensor(shifts)
+    wanted = sum(x[c, s : s + 7] for c, s in enumerate(shifts))
+    for place in (Replicate(), Shard(0), Shard(1)):
+        part = distribute_tensor(x, mesh, [place]).requires_grad_()
+        for given in (shifts, table):
+            shifted = tc.einsum("c(h+s[c]) -> h", part, s=given)
+            torch.testing.assert_close(shifted.full_tensor(), wanted)
+        shifted.sum().backward()
+        assert part.grad.full_tensor().sum() == 21
+        with pytest.raises(tc.ShapeError, match="table s is a tensor whose values are not known"):
+            tc.einsum("c(h+s[c]) -> h", part, s=distribute_tensor(table, mesh, [Replicate()]))
+    leave()
+
+
+def test_an_equation_of_parts(tmp_path: Path) -> None:
+    mp.spawn(equation_of_parts, args=(str(tmp_path),), nprocs=PROCESSES)

@@ -304,6 +304,17 @@ def test_what_nobody_holds_is_gone(namespace: str) -> None:
     assert torch.equal(x.grad, 2 * X)
 
 
+def test_kernels_wait_for_the_same_text(namespace: str) -> None:
+    """Whoever defines it in each call does not compile in each."""
+    tc.define(text(1), namespace=namespace).f(X)
+    gc.collect()
+    compiled = tc.cache_info().compiled
+    for _ in range(3):
+        assert torch.equal(tc.define(text(1), namespace=namespace).f(X), X * X + 1)
+        gc.collect()
+    assert tc.cache_info().compiled == compiled
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -344,3 +344,26 @@ def test_fake_tensors_into_outputs() -> None:
         T.add(torch.empty(5), torch.empty(5), outputs=(out,))
     meta = torch.empty(5, device="meta")
     T.add(meta, meta, outputs=(torch.empty(5, device="meta"),))
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_outputs_of_other_sizes_are_refused_without_data(device: str) -> None:
+    a, out = torch.empty(5, device=device), torch.empty(6, device=device)
+    message = r"output C: expected sizes \(5,\) but got \(6,\)"
+    with pytest.raises(tc.ShapeError, match=message):
+        T.add(a, a, outputs=out)
+    with FakeTensorMode(), pytest.raises(tc.ShapeError, match=message):
+        T.add(torch.empty(5), torch.empty(5), outputs=torch.empty(6))
+
+
+def test_sizes_of_outputs_are_conditions_on_symbols() -> None:
+    def add(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+        return T.add(a, b, outputs=out)
+
+    torch._dynamo.reset()
+    compiled = torch.compile(add, backend="eager", dynamic=True, fullgraph=True)
+    for size in (5, 7):
+        a, b = r(size), r(size)
+        same(compiled(a, b, torch.empty(size)), a + b)
+    with pytest.raises(Exception, match=r"output C: expected sizes"):
+        compiled(r(5), r(5), torch.empty(6))

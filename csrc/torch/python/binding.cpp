@@ -17,6 +17,7 @@
 #include "torch/kernel_limit.h"
 #include "torch/libraries.h"
 #include "torch/operator.h"
+#include "torch/python/direct_call.h"
 #include "torch/python/parts.h"
 #include "torch/python/python_lock.h"
 #include "torch/python/python_values.h"
@@ -425,18 +426,23 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       .def("call",
            [](Operator& op, const Values& inputs) {
              std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
+             refuse_graphs(op.definition(), values, {});
              Unlocked unlocked;
              return op.call(values);
            })
       .def("call_out",
            [](Operator& op, const Values& inputs, const std::vector<at::Tensor>& outputs,
-              bool unchecked) {
+              bool unchecked, bool registered) {
+             if (registered && is_watched()) return false;
              std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);
+             if (registered && !are_plain(op.definition(), values, outputs)) return false;
+             if (!registered) refuse_graphs(op.definition(), values, outputs);
              Unlocked unlocked;
              op.call_out(values, outputs, unchecked);
              // Tells autograd that they changed, so that a saved one is not used unnoticed.
              for (const at::Tensor& output : outputs)
                if (!output.is_inference()) output.unsafeGetTensorImpl()->bump_version();
+             return true;
            })
       .def("time", [](Operator& op, const Values& inputs, const std::vector<at::Tensor>& outputs) {
         std::vector<c10::IValue> values = to_ivalues(op.definition(), inputs);

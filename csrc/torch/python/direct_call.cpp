@@ -17,9 +17,7 @@
 namespace py = pybind11;
 
 namespace tc_torch {
-namespace {
 
-/// Whether something looks at calls, or changes them, that a direct one would pass by.
 bool is_watched() {
   using c10::DispatchKey;
   return c10::impl::TorchDispatchModeTLS::any_modes_set() ||
@@ -28,6 +26,8 @@ bool is_watched() {
          at::autocast::is_autocast_enabled(at::kCPU) ||
          at::autocast::is_autocast_enabled(at::kCUDA);
 }
+
+namespace {
 
 /// Whether nothing but the operator itself has to see to a tensor.
 bool is_plain(const at::Tensor& tensor) {
@@ -73,7 +73,47 @@ std::optional<c10::IValue> to_ivalue(const ArgumentInfo& info, PyObject* value) 
   return c10::IValue(number);
 }
 
+/// The argument for which this holds; null where there is none.
+template <class Predicate>
+const ArgumentInfo* find_tensor(const Definition& definition, at::ArrayRef<c10::IValue> inputs,
+                                at::ArrayRef<at::Tensor> outputs, const Predicate& holds) {
+  for (size_t k = 0; k < inputs.size(); ++k)
+    if (inputs[k].isTensor() && holds(inputs[k].toTensor())) return &definition.inputs[k];
+  for (size_t k = 0; k < outputs.size(); ++k)
+    if (holds(outputs[k])) return &definition.outputs[k];
+  return nullptr;
+}
+
 }  // namespace
+
+bool are_plain(const Definition& definition, at::ArrayRef<c10::IValue> inputs,
+               at::ArrayRef<at::Tensor> outputs) {
+  return !find_tensor(definition, inputs, outputs, [](const at::Tensor& tensor) {
+    return tensor.is_meta() || !is_plain(tensor);
+  });
+}
+
+void refuse_graphs(const Definition& definition, at::ArrayRef<c10::IValue> inputs,
+                   at::ArrayRef<at::Tensor> outputs) {
+  using c10::DispatchKey;
+  using c10::impl::TorchDispatchModeTLS;
+  static constexpr c10::DispatchKeySet wrapped(
+      {DispatchKey::Python, DispatchKey::FuncTorchGradWrapper, DispatchKey::FuncTorchBatched,
+       DispatchKey::Functionalize});
+  if (const ArgumentInfo* info =
+          find_tensor(definition, inputs, outputs, [](const at::Tensor& tensor) {
+            return tensor.unsafeGetTensorImpl()->key_set().has_any(wrapped);
+          }))
+    raise(TC_USAGE_ERROR, "argument ", info->name, " of ", definition.name,
+          ": an executor runs on tensors in memory, and not on fake ones, DTensors, or what "
+          "torch.func wraps; call the definition through tensor_comprehensions.define");
+  if (torch::jit::tracer::isTracing() ||
+      (TorchDispatchModeTLS::any_modes_set() &&
+       TorchDispatchModeTLS::get_mode(c10::impl::TorchDispatchModeKey::PROXY)))
+    raise(TC_USAGE_ERROR, definition.name,
+          ": an executor is no operator, and a graph that is traced would hold its results as "
+          "constants; call the definition through tensor_comprehensions.define");
+}
 
 std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& infos,
                                               const py::args& arguments) {

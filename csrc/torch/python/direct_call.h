@@ -23,6 +23,15 @@ struct PlainArguments {
 std::optional<PlainArguments> plain_arguments(const std::vector<ArgumentInfo>& infos,
                                               const pybind11::args& arguments);
 
+/// Whether something looks at calls, or changes them, that a direct one would pass by.
+bool is_watched();
+/// Whether nothing but the operator itself has to see to the tensors of a call.
+bool are_plain(const Definition& definition, at::ArrayRef<c10::IValue> inputs,
+               at::ArrayRef<at::Tensor> outputs);
+/// For what is no operator: an error where a graph is made, or tensors are no memory.
+void refuse_graphs(const Definition& definition, at::ArrayRef<c10::IValue> inputs,
+                   at::ArrayRef<at::Tensor> outputs);
+
 /// One result as itself, several as a tuple.
 pybind11::object to_python(const torch::jit::Stack& results);
 
