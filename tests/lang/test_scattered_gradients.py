@@ -8,6 +8,9 @@ import pytest
 import torch
 from derived import checked_gradient
 
+import tensor_comprehensions as tc
+from tensor_comprehensions._torch import parse
+
 
 def indices(*values: int) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.int32)
@@ -59,6 +62,30 @@ def test_a_table_is_read_only_where_its_guard_holds() -> None:
     }"""
     source = checked_gradient(text, (4,), indices(3, 1, 3), (7,))
     assert "d_x(i < N ? t(i) : 0) += i < N ? " in source
+
+
+SCALARS = {
+    "a pad": ("int64 pad", "O(b, d) = I(b) != pad ? T(I(b), d) : 0", -1),
+    "a length": ("int32 n", "O(b, d) = b < n ? T(I(b), d) : 0", 3),
+    "both": ("int32 n", "O(b, d) = b < n && I(b) >= n - 3 ? T(I(b), d) : 0", 3),
+    "in a sum": ("int32 n", "O(d) +=! b < n ? T(I(b), d) * T(I(b), d) : 0", 3),
+    "in an extreme": ("int32 n", "O(d) max=! b < n ? T(I(b), d) : -1.0", 3),
+    "alone": ("int32 n", "O(d) = n > 2 ? T(I(1), d) : 0", 3),
+    "of a float": ("float n", "O(b, d) = I(b) > n ? T(I(b), d) : 0", -0.5),
+}
+
+
+@pytest.mark.parametrize("kind", SCALARS)
+def test_a_guard_with_a_scalar(kind: str) -> None:
+    """The scalar is passed, not compiled into the derivative, as in the definition."""
+    scalar, statement, number = SCALARS[kind]
+    text = f"def f(double(V, D) T, int64(B) I, {scalar}) -> (O) {{ {statement} }}"
+    table = torch.rand(5, 2, dtype=torch.double, requires_grad=True)
+    index = torch.tensor([4, 1, 0, -1] if kind != "a length" else [4, 1, 0, 99])
+    f = tc.make_autograd(tc.define(text, namespace="tc_scattered").f)
+    assert torch.autograd.gradcheck(lambda t: f(t, index, number), [table])
+    (derived,) = parse(tc.grad_source(text)).definitions
+    assert not any(info.is_specialized for info in derived.inputs)
 
 
 def test_a_table_is_read_only_where_a_solved_index_exists() -> None:

@@ -6,6 +6,7 @@ Factors leave a sum only where conditions that guard its terms do not keep them 
 from __future__ import annotations
 
 import math
+import re
 
 import pytest
 import torch
@@ -72,6 +73,23 @@ def test_scalars_that_are_known_keep_their_type() -> None:
     assert gradient[::100].tolist() == [10000, -200, 300]
 
 
+UNSIGNED = {
+    "uint32": "s - uint32(i) > 0 ? A(i + s) : 0",
+    "uint64": "s - 4 < i64 ? A(i + s) : 0",
+    "a sum": "s - 4 >= uint32(i) ? A(i + s) : A(i)",
+    "a choice": "(i > 2 ? s : 1) - uint32(i) > 0 ? A(i + s) : 0",
+    "an index": "A(max(s - 5, uint32(i)) + s)",
+}
+
+
+@pytest.mark.parametrize("kind", UNSIGNED)
+def test_scalars_that_are_known_keep_their_sign(kind: str) -> None:
+    """A number in place of s would be of an unsigned type, and 2 - 3 of that is large."""
+    value = UNSIGNED[kind].replace("i64", "uint64(i)")
+    text = f"def f(double(N) A, int32 s) -> (O) {{ O(i) = {value} where i in 0:5 }}"
+    check(text, d(9), 2)
+
+
 def test_a_scalar_byte_is_an_int_in_a_sum() -> None:
     check("def f(double(N) X, uint8 p) -> (O) { O(i) = X(i + p - 1) where i in 1:N - 1 }", d(6), 0)
 
@@ -119,6 +137,34 @@ def test_functions_of_bytes_and_literals() -> None:
     x = d(5)
     (gradient,) = gradients("def f(double(N) x) -> (O) { O(i) = pow(2.0, x(i)) }", x)
     torch.testing.assert_close(gradient, 2**x * math.log(2), rtol=1e-14, atol=0)
+
+
+NARROW = {
+    "atan2": ("float", "half", "atan2(A(i), B(i))", (100.0, 300.0)),
+    "atan2, the other way": ("float", "half", "atan2(B(i), A(i))", (100.0, 300.0)),
+    "pow": ("float", "bfloat16", "pow(A(i), B(i))", (100.0, 0.1)),
+    "hypot of doubles": ("double", "float", "hypot(A(i), B(i))", (1e30, 1e30)),
+    "in double": ("double", "half", "atan2(B(i), A(i))", (1e3, 300.0)),
+}
+DTYPES = {
+    "half": torch.half,
+    "bfloat16": torch.bfloat16,
+    "float": torch.float,
+    "double": torch.double,
+}
+
+
+@pytest.mark.parametrize("kind", NARROW)
+def test_rules_compute_in_the_type_of_their_function(kind: str) -> None:
+    """The square of 300 is no half, and 0.1 - 1 has few digits as a bfloat16."""
+    wide, narrow, value, numbers = NARROW[kind]
+    text = f"def f({wide}(N) A, {narrow}(N) B) -> (O) {{ O(i) = {value} }}"
+    inputs = [torch.tensor([x], dtype=DTYPES[t]) for x, t in zip(numbers, (wide, narrow))]
+    (found,) = gradients(text, *inputs)
+    name, first, second = re.match(r"(\w+)\((\w)\(i\), (\w)", value).groups()
+    leaves = {"A": inputs[0].clone().requires_grad_(), "B": inputs[1].to(DTYPES[wide])}
+    getattr(torch, name)(leaves[first], leaves[second]).sum().backward()
+    torch.testing.assert_close(found, leaves["A"].grad, rtol=1e-5, atol=0)
 
 
 def test_digits_of_indices_whose_names_look_like_digits() -> None:

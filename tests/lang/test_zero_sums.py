@@ -148,3 +148,28 @@ SUMS = {
 def test_normalizations(name: str) -> None:
     text = tc.grad_source(tc.ops.source(name), name)
     assert set(re.findall(r"(d_\w+)\([^()]*\) \+=!", text)) == SUMS[name]
+
+
+# Polynomials of sizes that are zero for small ones, by the sizes of A and B where they are not.
+POLYNOMIALS = {
+    "of one size": ("A(i) * ((N - 3) * (N - 5))", (8, 2)),
+    "of two": ("A(i) * (0.5 * (M - N) * (M - N - 1))", (4, 9)),
+    "without numbers": ("A(i) * ((N + N - M) * (N - M) * (M + M - N))", (4, 9)),
+    "of a part": ("S * ((N - 3) * (N - 5)) + A(i) * A(i)", (8, 2)),
+    "with an index": ("A(i) * (i + (N - 3) * (N - 5)) - A(i) * i", (8, 2)),
+    "in a tensor": ("A(i) * P(i)", (8, 2)),
+    "in a condition": ("P(i) != i ? A(i) : 0", (8, 2)),
+    "in a place": ("A(i + (N - 3) * (N - 5) - 15) - A(i) where i in 0:N", (8, 2)),
+    "of a place": ("A(i + (M - 3) * (M - 5)) - A(i) where i in 0:5", (21, 8)),
+    "as a byte": ("A(i) * (uint8(M) - M)", (3, 300)),
+}
+
+
+@pytest.mark.parametrize("kind", POLYNOMIALS)
+def test_sizes_in_values_are_not_the_small_ones_that_are_tried(kind: str) -> None:
+    value, sizes = POLYNOMIALS[kind]
+    statements = f"P(i) = i + (N - 3) * (N - 5) where i in 0:N  S +=! A(i)  O(i) = {value}"
+    inputs = [torch.rand(size, dtype=torch.double, requires_grad=True) for size in sizes]
+    text = f"def f(double(N) A, double(M) B) -> (O) {{ {statements} }}"
+    f = tc.make_autograd(tc.define(text, namespace=f"tc_zero_sums_{next(_namespaces)}").f)
+    assert torch.autograd.gradcheck(lambda a: f(a, inputs[1]), inputs[:1])

@@ -206,12 +206,12 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
   for (size_t k = 0; k < e.operands.size(); ++k) {
     ExpressionPtr& given = names[operands[k]] = e.operands[k];
     if (!builtin) continue;
-    // Rules compute with operands in the function's type: a byte would wrap around, and a literal
-    // would be a float.
+    // Rules compute with operands in the function's type: a byte would wrap around, a literal would
+    // be a float, and the square of a half leaves its type where the function does not.
     const Type& type = given->type;
     if (builtin->integer_argument == static_cast<int>(k)) {
       if (type.is_uint() || type.bits() < 32) given = cast(Halide::Int(32), given);
-    } else if (type.is_int_or_uint() || (given->constant && e.type.bits() > 32)) {
+    } else if (given->constant ? type.is_int_or_uint() || e.type.bits() > 32 : type != e.type) {
       given = cast(e.type, given);
     }
   }

@@ -134,7 +134,7 @@ class Numbering {
     return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
       if (node.binding == Binding::Let) return node.let ? translate(node.let) : lets_.at(node.name);
       if (node.binding == Binding::Scalar) return specialized(node);
-      if (node.binding != Binding::Tensor) return beside_narrow(node);
+      if (node.binding != Binding::Tensor) return beside_other_integer(node);
       bool computed = signature_.tensor(node.name).role != ir::TensorRole::Input;
       if (node.kind == ExpressionKind::Dimension) return computed ? size(node) : nullptr;
       if (!computed && node.operands.empty()) return nullptr;
@@ -154,13 +154,14 @@ class Numbering {
     return value;
   }
 
-  /// Where an operand is an integer of fewer bits, scalars of int32 are numbers that say so: others
-  /// would take its type. Null for all other nodes.
-  ExpressionPtr beside_narrow(const Expression& node) {
-    const auto is_narrow = [](const ExpressionPtr& e) {
-      return !e->type.is_float() && !e->type.is_bool() && e->type.bits() < 32;
+  /// Where an operand is an integer of fewer bits, or has no sign, scalars of int32 are numbers
+  /// that say so: others would take its type. Null for all other nodes.
+  ExpressionPtr beside_other_integer(const Expression& node) {
+    const auto changes_numbers = [](const ExpressionPtr& e) {
+      return e->type.is_int_or_uint() && !e->type.is_bool() &&
+             (e->type.is_uint() || e->type.bits() < 32);
     };
-    if (std::none_of(node.operands.begin(), node.operands.end(), is_narrow)) return nullptr;
+    if (std::none_of(node.operands.begin(), node.operands.end(), changes_numbers)) return nullptr;
     auto copy = std::make_shared<Expression>(node);
     for (ExpressionPtr& operand : copy->operands) {
       const bool typed = operand->type == Halide::Int(32) && becomes_number(*operand);
@@ -170,12 +171,13 @@ class Numbering {
     return copy;
   }
 
-  /// Of scalars and numbers alone.
+  /// Of scalars and numbers alone, but for conditions.
   bool becomes_number(const Expression& e) const {
     if (e.binding == Binding::Scalar) return signature_.scalars.at(e.name).specialized;
-    if (e.kind != ExpressionKind::Unary && e.kind != ExpressionKind::Binary)
+    const bool chooses = e.kind == ExpressionKind::Ternary;
+    if (!chooses && e.kind != ExpressionKind::Unary && e.kind != ExpressionKind::Binary)
       return e.kind == ExpressionKind::Number;
-    return std::all_of(e.operands.begin(), e.operands.end(),
+    return std::all_of(e.operands.begin() + chooses, e.operands.end(),
                        [&](const ExpressionPtr& operand) { return becomes_number(*operand); });
   }
 

@@ -24,22 +24,28 @@ Expr wanted_size(const ir::Program& program, const SameSize& same) {
   return size_of(program, same.other, same.other_dimension);
 }
 
-/// Replaces a size of the inputs everywhere by another one or by a number.
-void rename_size(Function* function, const std::string& from, const Expr& to) {
-  const auto* variable = to.as<Variable>();
+using Sizes = std::map<std::string, Expr>;
+
+/// Replaces sizes of the inputs everywhere by others or by numbers.
+void rename_sizes(Function* function, const Sizes& renamed) {
   for (auto* list : {&function->parameters, &function->returns})
     for (Declaration& declaration : *list)
-      for (DimensionSize& size : declaration.dimensions)
-        if (size.name == from) {
-          size.name = variable ? variable->name : "";
-          size.constant = variable ? 0 : *as_const_int(to);
-        }
+      for (DimensionSize& size : declaration.dimensions) {
+        const auto to = renamed.find(size.name);
+        if (to == renamed.end()) continue;
+        const auto* variable = to->second.as<Variable>();
+        size.name = variable ? variable->name : "";
+        size.constant = variable ? 0 : *as_const_int(to->second);
+      }
   for (TreeStatement& statement : function->statements)
     rewrite(statement, [&](const Expression& node) -> ExpressionPtr {
-      if (node.kind != ExpressionKind::Name || node.name != from) return nullptr;
+      if (node.kind != ExpressionKind::Name) return nullptr;
+      const auto to = renamed.find(node.name);
+      if (to == renamed.end()) return nullptr;
+      const auto* variable = to->second.as<Variable>();
       // A size is an int32, whatever stands beside it.
-      ExpressionPtr other =
-          variable ? name(variable->name) : cast(Halide::Int(32), integer(*as_const_int(to)));
+      ExpressionPtr other = variable ? name(variable->name)
+                                     : cast(Halide::Int(32), integer(*as_const_int(to->second)));
       other->where = node.where;
       return other;
     });
@@ -71,9 +77,15 @@ void check_wanted_types(const Function& function, const ir::Program& signature) 
 }
 
 bool unify_sizes(Function* function, const ir::Program& program) {
+  // All at once: what is computed from tensors whose sizes have become one has that size too.
+  Sizes renamed;
+  const auto now = [&](const Expr& size) {
+    return size.defined() && !renamed.empty() ? simplify_size(substitute(renamed, size), program)
+                                              : size;
+  };
   for (const SameSize& same : function->same_sizes) {
-    const Expr size = size_of(program, same.tensor, same.dimension);
-    const Expr wanted = wanted_size(program, same);
+    const Expr size = now(size_of(program, same.tensor, same.dimension));
+    const Expr wanted = now(wanted_size(program, same));
     if (!size.defined() || !wanted.defined()) continue;
     Expr difference = simplify_size(size - wanted, program);
     if (is_const_zero(difference)) continue;
@@ -85,15 +97,18 @@ bool unify_sizes(Function* function, const ir::Program& program) {
                           " is ", ir::plain_text(size));
     }
     const auto *a = wanted.as<Variable>(), *b = size.as<Variable>();
+    Sizes one;
     if (b && (a ? stands_before(program, a->name, b->name) : as_const_int(wanted).has_value()))
-      rename_size(function, b->name, wanted);
+      one[b->name] = wanted;
     else if (a && (b || as_const_int(size)))
-      rename_size(function, a->name, size);
+      one[a->name] = size;
     else
       continue;
-    return true;
+    for (auto& [from, to] : renamed) to = substitute(one, to);
+    renamed.insert(one.begin(), one.end());
   }
-  return false;
+  if (!renamed.empty()) rename_sizes(function, renamed);
+  return !renamed.empty();
 }
 
 std::vector<ir::DeclaredSize> open_conditions(const Function& function,

@@ -10,9 +10,9 @@ namespace tc::lang {
 /// what `check` returns for the function.
 void check_wanted_types(const Function& function, const ir::Program& signature);
 
-/// Makes sizes that a call gives one name one: a size of an input takes the name, or the number,
-/// that it has to agree with, in the function as it was parsed. True when something was renamed;
-/// the function has to be checked again then. `program` may be the signature, where the sizes of
+/// Makes sizes that calls give one name one: a size of an input takes the name, or the number, that
+/// it has to agree with, in the function as it was parsed. True when something was renamed; the
+/// function has to be checked again then. `program` may be the signature, where the sizes of
 /// computed tensors are not known. LanguageError where two sizes cannot agree.
 bool unify_sizes(Function* function, const ir::Program& program);
 

@@ -112,6 +112,8 @@ class Summation {
         places[d] = any(*places[d], is_access)
                         ? choose(rename(guard, elements), places[d], from_halide(shape_[d].first))
                         : clamp(places[d], shape_[d]);
+        if (any(*places[d], would_be_specialized))
+          places[d] = in_tensor(places[d], elements, inverted.remaining, contribution->ranges);
       }
       if (!is_scatter(inverted))
         run_pass(kPad, [&] { return pad(*contribution, inverted, &weight, &all); });
@@ -264,6 +266,28 @@ class Summation {
   static ExpressionPtr clamp(const ExpressionPtr& e, const Range& range) {
     ExpressionPtr low = extreme(Operator::Max, e, from_halide(range.first));
     return extreme(Operator::Min, low, from_halide(range.last));
+  }
+
+  /// An integer that the caller passes: in a place it would have to be known to the compiler.
+  static bool would_be_specialized(const Expression& e) {
+    return e.binding == Binding::Scalar && e.type.is_int_or_uint() && !e.type.is_bool();
+  }
+
+  /// A place as a read of a tensor, which is made for it over the indices that it mentions.
+  ExpressionPtr in_tensor(const ExpressionPtr& place, const std::vector<ExpressionPtr>& elements,
+                          const std::vector<std::string>& remaining,
+                          const std::map<std::string, Range>& ranges) {
+    IndexRanges all = ranges_of(remaining, ranges);
+    for (size_t d = 0; d < elements.size(); ++d) all.emplace_back(elements[d]->name, shape_[d]);
+    GradientStatement statement{
+        names_.fresh(target_ + "_place"), {}, ir::Reduction::None, true, place, {}};
+    for (const auto& each : all) {
+      if (!mentions(*place, each.first)) continue;
+      statement.places.push_back(name(each.first));
+      statement.ranges.push_back(each);
+    }
+    statements_.push_back(statement);
+    return read(statement.target, statement.places);
   }
 
   static bool is_scatter(const InvertedAccess& inverted) {

@@ -94,22 +94,27 @@ std::optional<uint64_t> of_decimal(const std::string& text) {
 /// whatever tensor it leads to.
 struct Value {
   enum Kind { Integer, Element, Place } kind = Element;
-  int64_t integer = 0;
+  int64_t integer = 0;  ///< as a place, or in a condition
+  /// As a part of a value. Indices and sizes are few and small there: what is zero for them need
+  /// not be for others, and so each of them counts as a random number.
   uint64_t element = 0;
   bool indexed = false;  ///< an integer that depends on an index
-
-  /// Indices are few and small: what is zero for them need not be for others, and so they count as
-  /// random numbers where they are part of a value.
-  uint64_t in_field() const {
-    if (kind != Integer) return element;
-    return indexed ? mix(static_cast<uint64_t>(integer)) % kPrime : of_integer(integer);
-  }
+  int degree = 0;        ///< of an integer, in sizes
+  int64_t reach = 0;     ///< of an integer: what literals and sizes may add to indices
 };
 
-Value integer_value(int64_t value, bool indexed = false) {
-  return {Value::Integer, value, 0, indexed};
+constexpr int64_t kFar = 1000;
+
+Value integer_value(int64_t value) {
+  const int64_t reach = value < -kFar || value > kFar ? kFar : std::abs(value);
+  return {Value::Integer, value, of_integer(value), false, 0, reach};
 }
-Value element_value(uint64_t value) { return {Value::Element, 0, value % kPrime, false}; }
+/// Of a truth.
+Value truth_value(bool value, bool indexed) {
+  const uint64_t number = value;
+  return {Value::Integer, value, indexed ? mix(number) % kPrime : number, indexed, 0, 0};
+}
+Value element_value(uint64_t value) { return {Value::Element, 0, value % kPrime}; }
 
 using Coordinates = std::vector<int64_t>;
 using Indices = std::map<std::string, int64_t>;
@@ -135,8 +140,8 @@ class ZeroSums::Trial {
         const std::vector<GradientStatement>& statements, uint64_t number)
       : versions_(versions), signature_(signature), statements_(statements), seed_(mix(number)) {
     // Two sizes differ in the first trial or, up to nine, in the second, and each of them differs
-    // in the first and the third: nothing is zero because two sizes are equal, or one of them is
-    // what a literal says.
+    // in the first and the third: no element is another because two sizes are equal, or one of
+    // them is what a literal says. As parts of values sizes are random numbers.
     for (size_t i = 0; i < signature.sizes.size(); ++i) {
       const size_t digits[kTrials] = {i % 3, i / 3 % 3, (i + 1) % 3 + 1};
       sizes_[signature.sizes[i]] = Expr(3 + static_cast<int>(digits[number]));
@@ -163,7 +168,7 @@ class ZeroSums::Trial {
           sum = element(last.target, at);
         else
           add(last, at, true, sum);
-        return sum && sum->in_field() == 0;
+        return sum && sum->element == 0;
       };
       for (int sample = 0; sample < kSamples; ++sample)
         if (!is_zero_at(sampled(places, sample))) return false;
@@ -198,6 +203,61 @@ class ZeroSums::Trial {
     bool is_fixed = is_const(range.first) && is_const(range.last);
     if (extent < (is_fixed ? 1 : 2)) throw Unknown();
     return extent;
+  }
+
+  /// What a size counts as where it is part of a value.
+  uint64_t size_in_field(const std::string& name) const {
+    return mix(mix(seed_, "size"), name) % kPrime;
+  }
+
+  /// The same of a polynomial of sizes; nothing for others.
+  std::optional<uint64_t> in_field(const Expr& e) const {
+    if (const auto number = as_const_int(e)) return of_integer(*number);
+    if (const auto* variable = e.as<Variable>())
+      return sizes_.count(variable->name) ? std::optional(size_in_field(variable->name))
+                                          : std::nullopt;
+    const auto of_both = [&](const auto& op, const auto& combine) -> std::optional<uint64_t> {
+      const auto a = in_field(op.a), b = in_field(op.b);
+      if (!a || !b) return std::nullopt;
+      return combine(*a, *b) % kPrime;
+    };
+    if (const auto* add = e.as<Add>())
+      return of_both(*add, [](uint64_t a, uint64_t b) { return a + b; });
+    if (const auto* subtract = e.as<Sub>())
+      return of_both(*subtract, [](uint64_t a, uint64_t b) { return a + (kPrime - b); });
+    if (const auto* product = e.as<Mul>()) return of_both(*product, multiply);
+    return std::nullopt;
+  }
+
+  /// How often each value of an index counts in a sum. A few values stand for the many that a
+  /// larger size has, and as random numbers that add up to the size in the field, so that
+  /// the sum of a size's ones is that size. A number of values counts as it is.
+  const std::vector<uint64_t>& weights(const Range& range) {
+    auto& known = weights_[{range.first.get(), range.last.get()}];
+    if (!known.weights.empty()) return known.weights;
+    known.range = range;
+    const Range simple{simplify(range.first), simplify(range.last)};
+    const Expr extent = simplify(simple.last - simple.first + 1);
+    known.weights.assign(static_cast<size_t>(count(range)), 1);
+    if (is_const(extent)) return known.weights;
+    const uint64_t seed =
+        mix(mix(seed_, ir::plain_text(simple.first)), ir::plain_text(simple.last));
+    uint64_t sum = 0;
+    for (size_t i = 0; i < known.weights.size(); ++i) {
+      known.weights[i] = mix(seed, i) % kPrime;
+      sum = (sum + known.weights[i]) % kPrime;
+    }
+    uint64_t& last = known.weights.back();
+    if (const auto wanted = in_field(extent)) last = (last + *wanted + (kPrime - sum)) % kPrime;
+    return known.weights;
+  }
+
+  /// The product of an index's weights at a point.
+  uint64_t weight_at(const IndexRanges& ranges, const Indices& indices) {
+    uint64_t product = 1;
+    for (const auto& [name, range] : ranges)
+      product = multiply(product, weights(range).at(indices.at(name) - bound(range.first)));
+    return product;
   }
 
   /// The range of the index that a place is.
@@ -299,11 +359,14 @@ class ZeroSums::Trial {
       const Value term = evaluate(*statement.value, indices, type);
       switch (statement.reduction) {
         case ir::Reduction::None: value = term; break;
-        case ir::Reduction::Sum:
-          value = value ? element_value(value->in_field() + term.in_field()) : term;
+        case ir::Reduction::Sum: {
+          const uint64_t weight = weight_at(rest, indices);
+          const Value counted = weight == 1 ? term : element_value(multiply(term.element, weight));
+          value = value ? element_value(value->element + counted.element) : counted;
           break;
+        }
         case ir::Reduction::Product:
-          value = value ? element_value(multiply(value->in_field(), term.in_field())) : term;
+          value = value ? element_value(multiply(value->element, term.element)) : term;
           break;
         default:
           value = opaque(mix(seed_, 1000 + static_cast<uint64_t>(statement.reduction)),
@@ -322,7 +385,7 @@ class ZeroSums::Trial {
     if (known == signature_.tensors.end()) return element_value(seed);
     for (size_t d = 0; d < at.size(); ++d)
       if (at[d] < 0 || at[d] >= bound(known->second.sizes.at(d))) throw Unknown();
-    if (known->second.type.is_int_or_uint()) return {Value::Place, 0, seed % kPrime, false};
+    if (known->second.type.is_int_or_uint()) return {Value::Place, 0, seed % kPrime};
     return element_value(seed);
   }
 
@@ -337,19 +400,19 @@ class ZeroSums::Trial {
   // ---- expressions
 
   static Value opaque(uint64_t seed, const std::vector<Value>& operands, Value::Kind kind) {
-    for (const Value& value : operands) seed = mix(seed, value.in_field());
-    return {kind, 0, seed % kPrime, false};
+    for (const Value& value : operands) seed = mix(seed, value.element);
+    return {kind, 0, seed % kPrime};
   }
   Value opaque(const std::string& what, const std::vector<Value>& operands,
                Value::Kind kind = Value::Element) const {
     return opaque(mix(seed_, what), operands, kind);
   }
 
-  /// Narrow types hold the small indices that are tried, but not all.
+  /// Narrow types hold the small indices and sizes that are tried, but not all.
   static void expect_to_hold(const Value& value, const Type& type) {
-    if (value.kind == Value::Integer && value.indexed && !type.is_bool() && type.bits() > 0 &&
-        type.bits() < 32)
-      throw Unknown();
+    if (value.kind != Value::Integer || type.is_bool() || type.bits() == 0 || type.bits() >= 32)
+      return;
+    if (value.indexed || (value.degree && type.is_int_or_uint())) throw Unknown();
   }
 
   /// Of rounding, and of numbers that wrap around, nothing is known but that 0 stays 0. What
@@ -357,7 +420,7 @@ class ZeroSums::Trial {
   Value converted(const Value& value, const Type& from, const Type& to) const {
     expect_to_hold(value, to);
     if (from.bits() == 0 || to.bits() == 0 || from == to || value.kind == Value::Integer ||
-        value.in_field() == 0)
+        value.element == 0)
       return value;
     const bool wider = to.bits() > from.bits();
     const bool exact = from.is_float() ? to.is_float() && wider
@@ -378,27 +441,29 @@ class ZeroSums::Trial {
       case ExpressionKind::Cast: {
         const Value value = evaluate(*e.operands[0], indices, e.cast_type);
         expect_to_hold(value, e.cast_type);
-        if (e.cast_type.is_float()) return element_value(value.in_field());
+        if (e.cast_type.is_float()) return element_value(value.element);
         if (e.cast_type.is_int_or_uint() && value.kind != Value::Element) return value;
         return opaque("cast " + e.name, {value});
       }
       case ExpressionKind::Unary: {
         const Value value = evaluate(*e.operands[0], indices);
         if (e.op == Operator::Not)
-          return value.kind == Value::Integer ? integer_value(!value.integer, value.indexed)
+          return value.kind == Value::Integer ? truth_value(!is_true(value), value.indexed)
                                               : opaque("!", {value});
-        if (value.kind == Value::Integer) return integer_value(-value.integer, value.indexed);
-        return element_value(kPrime - value.in_field());
+        Value negative = value.kind == Value::Integer ? value : Value();
+        negative.integer = -value.integer;
+        negative.element = (kPrime - value.element) % kPrime;
+        return negative;
       }
       case ExpressionKind::Binary: return combined(e, indices);
       case ExpressionKind::Ternary: {
         const Value condition = evaluate(*e.operands[0], indices);
         decides_ = decides_ || condition.kind == Value::Integer;
         if (condition.kind == Value::Integer)
-          return evaluate(*e.operands[condition.integer ? 1 : 2], indices, e.type);
+          return evaluate(*e.operands[is_true(condition) ? 1 : 2], indices, e.type);
         const Value yes = evaluate(*e.operands[1], indices, e.type);
         const Value no = evaluate(*e.operands[2], indices, e.type);
-        return yes.in_field() == no.in_field() ? yes : opaque("?", {condition, yes, no});
+        return yes.element == no.element ? yes : opaque("?", {condition, yes, no});
       }
       default: throw Unknown();
     }
@@ -413,10 +478,14 @@ class ZeroSums::Trial {
   Value named(const Expression& e, const Indices& indices) {
     if (e.binding == Binding::Tensor) return element(e.name, {});
     auto index = indices.find(e.name);
-    if (index != indices.end()) return integer_value(index->second, true);
+    if (index != indices.end()) {
+      const uint64_t element = mix(static_cast<uint64_t>(index->second)) % kPrime;
+      return {Value::Integer, index->second, element, true, 0, 0};
+    }
     auto size = sizes_.find(e.name);
-    if (size != sizes_.end()) return integer_value(*as_const_int(size->second));
-    if (e.name == "true" || e.name == "false") return integer_value(e.name == "true");
+    if (size != sizes_.end())
+      return {Value::Integer, *as_const_int(size->second), size_in_field(e.name), false, 1, kFar};
+    if (e.name == "true" || e.name == "false") return truth_value(e.name == "true", false);
     auto scalar = signature_.scalars.find(e.name);
     if (scalar == signature_.scalars.end()) throw Unknown();
     return opaque(e.name, {});
@@ -430,6 +499,8 @@ class ZeroSums::Trial {
     for (size_t d = 0; d < operands.size(); ++d) {
       if (operands[d].kind == Value::Element) throw Unknown();
       if (operands[d].kind == Value::Integer) {
+        // Polynomials of sizes that differ may agree in all trials.
+        if (operands[d].degree > 1) throw Unknown();
         at.push_back(operands[d].integer);
         continue;
       }
@@ -447,18 +518,20 @@ class ZeroSums::Trial {
     const Type type = is_comparison(e) ? Type() : e.type;
     const Value a = evaluate(*e.operands[0], indices, type);
     const bool joins = e.op == Operator::And || e.op == Operator::Or;
-    if (joins && a.kind == Value::Integer && (a.integer != 0) == (e.op == Operator::Or)) return a;
+    if (joins && a.kind == Value::Integer && is_true(a) == (e.op == Operator::Or)) return a;
     const Value b = evaluate(*e.operands[1], indices, type);
     if (joins && a.kind == Value::Integer) return b;
     if (a.kind == Value::Integer && b.kind == Value::Integer && !e.type.is_float()) {
-      const int64_t result = of_integers(e.op, a.integer, b.integer);
-      if (is_comparison(e)) {
-        check_condition(e);
-        outcomes_[&e] |= result ? 1 : 2;
-      }
-      return integer_value(result, a.indexed || b.indexed);
+      const bool indexed = a.indexed || b.indexed;
+      if (!is_comparison(e)) return of_integers(e.op, a, b, indexed);
+      // Sizes, and numbers that sizes here do not reach, decide otherwise elsewhere.
+      if (a.reach > 1 || b.reach > 1) throw Unknown();
+      const bool result = compare(e.op, a.integer, b.integer);
+      outcomes_[&e] |= result ? 1 : 2;
+      decides_ = decides_ || indexed;
+      return truth_value(result, indexed);
     }
-    const uint64_t x = a.in_field(), y = b.in_field();
+    const uint64_t x = a.element, y = b.element;
     switch (e.op) {
       case Operator::Add: return element_value(x + y);
       case Operator::Subtract: return element_value(x + (kPrime - y));
@@ -473,30 +546,43 @@ class ZeroSums::Trial {
     }
   }
 
-  /// Of a comparison of integers: sizes, and numbers that sizes here do not reach, decide otherwise
-  /// elsewhere.
-  void check_condition(const Expression& e) const {
-    walk(e, [&](const Expression& node) {
-      if (node.kind == ExpressionKind::Number && constant_value(node).value_or(2) > 1)
-        throw Unknown();
-      if (node.kind == ExpressionKind::Name && sizes_.count(node.name)) throw Unknown();
-    });
+  /// Of a whole number as a condition.
+  static bool is_true(const Value& value) {
+    if (value.reach > 1) throw Unknown();
+    return value.integer != 0;
   }
 
-  static int64_t of_integers(Operator op, int64_t a, int64_t b) {
+  static Value of_integers(Operator op, const Value& a, const Value& b, bool indexed) {
+    const int64_t sum = a.reach + b.reach, product = sum + a.reach * b.reach;
     switch (op) {
-      case Operator::Add: return a + b;
-      case Operator::Subtract: return a - b;
-      case Operator::Multiply: return a * b;
+      case Operator::Add:
+        return {Value::Integer, a.integer + b.integer,        (a.element + b.element) % kPrime,
+                indexed,        std::max(a.degree, b.degree), std::min(sum, kFar)};
+      case Operator::Subtract:
+        return {Value::Integer,
+                a.integer - b.integer,
+                (a.element + (kPrime - b.element)) % kPrime,
+                indexed,
+                std::max(a.degree, b.degree),
+                std::min(sum, kFar)};
+      case Operator::Multiply:
+        return {Value::Integer, a.integer * b.integer, multiply(a.element, b.element),
+                indexed,        a.degree + b.degree,   std::min(product, kFar)};
+      case Operator::And: return truth_value(is_true(a) && is_true(b), indexed);
+      case Operator::Or: return truth_value(is_true(a) || is_true(b), indexed);
+      default: throw Unknown();  // what rounds, or is an extreme, says nothing of other sizes
+    }
+  }
+
+  static bool compare(Operator op, int64_t a, int64_t b) {
+    switch (op) {
       case Operator::Less: return a < b;
       case Operator::LessEqual: return a <= b;
       case Operator::Greater: return a > b;
       case Operator::GreaterEqual: return a >= b;
       case Operator::Equal: return a == b;
       case Operator::NotEqual: return a != b;
-      case Operator::And: return a && b;
-      case Operator::Or: return a || b;
-      default: throw Unknown();  // what rounds, or is an extreme, says nothing of other sizes
+      default: throw Unknown();
     }
   }
 
@@ -506,6 +592,11 @@ class ZeroSums::Trial {
   const uint64_t seed_;
   std::map<std::string, Expr> sizes_;
   std::map<std::string, std::map<Coordinates, Value>> known_, pending_;
+  struct Weights {
+    Range range;  ///< whose expressions are the key
+    std::vector<uint64_t> weights;
+  };
+  std::map<std::pair<const void*, const void*>, Weights> weights_;
   const std::vector<GradientStatement>* more_ = nullptr;
   int64_t points_ = 0;
   int depth_ = 0;

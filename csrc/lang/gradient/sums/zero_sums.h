@@ -11,7 +11,10 @@ namespace tc::lang {
 
 /// Tells by trying: statements are evaluated in the integers modulo a prime, for a few small sizes,
 /// with random elements of the inputs and of the gradients that are given. Functions, comparisons
-/// of floats and extremes give a random number for every different argument. A sum of rational
+/// of floats and extremes give a random number for every different argument. Small sizes say what
+/// there is to add up, and where; as parts of values sizes and indices are random numbers, and the
+/// values of an index count as often as makes a size's ones add up to that number: a polynomial of
+/// sizes is not zero because it is for small ones. A sum of rational
 /// expressions that is zero for several such choices is zero in exact arithmetic (Schwartz, Fast
 /// probabilistic algorithms for verification of polynomial identities, 1980): the chance of a
 /// mistake is that of a root, below 2^-40. Deviations from a mean add up to zero in this way, and
