@@ -337,7 +337,9 @@ def test_bad_values(make: object, words: str) -> None:
 
 
 def test_options_of_clusters_need_a_cluster() -> None:
-    message = r"registers is said of a cluster: .* first, as in cluster\(.S0.\)\.registers\(\.\.\.\)"
+    message = (
+        r"registers is said of a cluster: .* first, as in cluster\(.S0.\)\.registers\(\.\.\.\)"
+    )
     with pytest.raises(tc.TCError, match=message):
         tc.MappingOptions().registers(m=4)
 

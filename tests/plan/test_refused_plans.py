@@ -164,3 +164,68 @@ def test_nests_without_shared_loops(place: str) -> None:
     a = torch.randn(50)
     run = tc.compile(EXTREMES, "f", options, a)
     torch.testing.assert_close(run(a), (a.sum(), a.max()), rtol=1e-4, atol=1e-4)
+
+
+# ---- sizes of 0
+
+
+@pytest.mark.parametrize("sizes", [(0, 8, 20), (4, 0, 20), (4, 8, 0), (0, 0, 0)])
+@pytest.mark.parametrize(
+    "options",
+    [
+        tc.MappingOptions().cluster("S0").registers(m=4, n=16),
+        tc.MappingOptions().cluster("S0").registers(m=3, n=16, k=2),
+        tc.MappingOptions().cluster("S0_init", "S0").order("m", "n").tile("task", m=2),
+        tc.MappingOptions().cluster("S0").copy("B(k, n)", statement="S0", order=(0, 1)),
+        tc.MappingOptions().cluster("S0").nest("S0_init").nest("S0", loops=("k",)),
+        tc.MappingOptions().cluster("S0").tile("reduction", k=4),
+        tc.MappingOptions().libraryCalls("S0"),
+    ],
+    ids=str,
+)
+def test_options_of_statements_that_have_nothing_to_do(
+    options: tc.MappingOptions, sizes: tuple[int, int, int]
+) -> None:
+    m, k, n = sizes
+    t = tc.define(MATMUL, options)
+    a, b = torch.randn(m, k), torch.randn(k, n)
+    assert torch.equal(t.f(a, b), torch.zeros(m, n))
+    a, b = torch.randn(4, 8), torch.randn(8, 20)
+    torch.testing.assert_close(t.f(a, b), a @ b, rtol=1e-4, atol=1e-4)
+
+
+def test_what_ran_runs_an_empty_batch() -> None:
+    a, b = torch.randn(40, 30), torch.randn(30, 50)
+    run = tc.compile(MATMUL, "f", tc.MappingOptions().libraryCalls(None), a, b)
+    t = tc.define(MATMUL, run.options)
+    assert t.f(a[:0], b).shape == (0, 50)
+    assert torch.equal(t.f(a[:, :0], b[:0]), torch.zeros(40, 50))
+
+
+def test_other_clusters_keep_their_options_beside_an_empty_one() -> None:
+    text = """def f(float(N,M) A, float(L) B) -> (S, O) {
+        S(n) +=! A(n,m)
+        O(i) = B(i) * B(i)
+    }"""
+    options = tc.MappingOptions().cluster("S0").tile("task", n=8).tile("reduction", m=4)
+    options.cluster("S1").tile("task", i=25)
+    b = torch.randn(100)
+    run = tc.compile(text, "f", options, torch.randn(20, 0), b)
+    assert '.tile("task", i=25)' in str(run.options) and "n=8" not in str(run.options)
+    s, o = run(torch.randn(20, 0), b)
+    assert torch.equal(s, torch.zeros(20)) and torch.equal(o, b * b)
+
+
+def test_statements_that_there_are_not_are_told_of_for_sizes_of_0() -> None:
+    a, b = torch.randn(0, 8), torch.randn(8, 20)
+    for target in ("cpu", "cuda:sm_90"):
+        options = tc.MappingOptions().cluster("S0").tile("task", m=4)
+        tc.compile(MATMUL, "f", options, a, b, target=target)
+        with pytest.raises(tc.CompilationError) as refused:
+            options = tc.MappingOptions().cluster("S7").tile("task", m=4)
+            tc.compile(MATMUL, "f", options, a, b, target=target)
+        assert "the options speak of a statement S7; with loops of their own are S0" in str(
+            refused.value
+        )
+    with pytest.raises(tc.CompilationError, match="the options leave S7 to a library"):
+        tc.compile(MATMUL, "f", tc.MappingOptions().libraryCalls("S7"), a, b)
