@@ -72,6 +72,7 @@ Compiled compile_with_calls(const ir::Program& given, const Layouts& all,
         Compiled own = compile_segment(part, all, for_segment(job, ++segments), clock);
         append(own.explanation, compiled.explanation);
         compiled.plans.insert(compiled.plans.end(), own.plans.begin(), own.plans.end());
+        compiled.absent.insert(compiled.absent.end(), own.absent.begin(), own.absent.end());
         compiled.code.insert(compiled.code.end(), own.code.begin(), own.code.end());
         return own.kernel;
       },
@@ -150,15 +151,17 @@ MappingOptions whole_plan(const ir::Program& program, const Job& job,
 }
 
 /// CompilationError where options speak of a statement that there is not.
-void check_statements(const MappingOptions& options, const std::vector<plan::ClusterPlan>& plans) {
+void check_statements(const MappingOptions& options, const Compiled& compiled) {
   std::set<std::string> known;
-  for (const plan::ClusterPlan& plan : plans)
-    for (const std::string& id : plan.statements) {
-      const std::string name = id.substr(id.find(plan::kOfSegment) + 1);
-      known.insert({id, name});
-      const size_t init = name.rfind("_init");
-      if (init != std::string::npos) known.insert(name.substr(0, init));
-    }
+  const auto add = [&](const std::string& id) {
+    const std::string name = id.substr(id.find(plan::kOfSegment) + 1);
+    known.insert({id, name});
+    const size_t init = name.rfind("_init");
+    if (init != std::string::npos) known.insert(name.substr(0, init));
+  };
+  for (const plan::ClusterPlan& plan : compiled.plans)
+    for (const std::string& id : plan.statements) add(id);
+  for (const std::string& id : compiled.absent) add(id);
   for (const plan::ClusterOptions& cluster : options.clusters)
     for (const std::string& name : cluster.statements)
       if (known.count(name) == 0)
@@ -201,7 +204,7 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given, con
     choices = choose_calls(program, all, job, *runtime::libraries(), clock, compiled);
   if (are_taken(choices) || !compiled.kernel)
     compiled = compile_with_calls(program, all, choices, job, clock);
-  if (!job.options.identity && !found) check_statements(job.options, compiled.plans);
+  if (!job.options.identity && !found) check_statements(job.options, compiled);
   std::shared_ptr<runtime::Kernel> kernel = compiled.kernel;
   std::shared_ptr<runtime::Kernel> checked;
   auto helpers = std::make_shared<HelperCode>();

@@ -134,6 +134,8 @@ void describe(const ir::Program& program, const Scheduled& scheduled, const Job&
   explanation.program.insert(explanation.program.end(), changes.begin(), changes.end());
   explanation.floating_point = explanation.floating_point.value_or(0) +
                                ir::count_work(scheduled.program, scheduled.layouts).floating_point;
+  for (const std::string& name : scheduled.plan.absent)
+    compiled.absent.push_back(plan::name_in_segment(name, job.segment));
   for (const plan::Proposal& group : scheduled.plan.groups) {
     explanation.groups.push_back({group.mapped.notes, group.estimate.total()});
     if (group.plan.statements.empty()) continue;

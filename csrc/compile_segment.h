@@ -40,6 +40,7 @@ struct Compiled {
   std::shared_ptr<runtime::Kernel> kernel;
   Explanation explanation;
   std::vector<plan::ClusterPlan> plans;  ///< of all clusters, in order of execution
+  std::vector<std::string> absent;       ///< names of statements, see plan::ProgramPlan
   std::vector<codegen::CpuCode> code;    ///< of its functions, where a job keeps it
 };
 

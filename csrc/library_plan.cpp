@@ -142,6 +142,16 @@ std::vector<LibraryChoice> choose_library_calls(const ir::Program& program, cons
   return choices;
 }
 
+/// Whether a statement has nothing to do at these sizes, for which nobody is called.
+static bool is_absent(const ir::Program& program, const std::string& name) {
+  return std::any_of(program.statements.begin(), program.statements.end(),
+                     [&](const ir::Statement& statement) {
+                       return statement.name == name &&
+                              std::any_of(statement.domain.begin(), statement.domain.end(),
+                                          [](const auto& it) { return extent_of(it) == 0; });
+                     });
+}
+
 std::vector<LibraryChoice> take_library_calls(const ir::Program& program, const Layouts& layouts,
                                               const tc_libraries& library,
                                               const std::vector<std::string>& statements) {
@@ -153,7 +163,7 @@ std::vector<LibraryChoice> take_library_calls(const ir::Program& program, const 
     choices.push_back({&library, call, false, 0, 0, true});
   }
   for (const std::string& statement : statements)
-    if (std::count(known.begin(), known.end(), statement) == 0)
+    if (std::count(known.begin(), known.end(), statement) == 0 && !is_absent(program, statement))
       throw CompilationError("the options leave ", statement,
                              " to a library, which has no function for it; it has some for ",
                              known.empty() ? "no statement here" : join(known));

@@ -23,10 +23,13 @@ class Builder {
 
   Applied build() {
     schedule_node node = make_nests();
-    if (in_.members.empty())
-      mark_nests(node, 0);
-    else
+    if (in_.members.empty()) {
+      mark_nests(node);
+      for (size_t c = 0; c < plan_.copies.size(); ++c)
+        applied_.refused.emplace(c, Reason{"there are no shared loops whose tasks would make it"});
+    } else {
       add_shared_loops(node);
+    }
     applied_.mapped.schedule = node.root().schedule();
     count_refused();
     return std::move(applied_);
@@ -51,7 +54,10 @@ class Builder {
         for (size_t k : loops) iterators.back().push_back(all[k]);
       }
       schedule_node node = poly::insert_band(own.root().child(0), statements, iterators, false);
-      if (!has_points_apart(plan_)) node = take_terms(node, nest);
+      if (!has_points_apart(plan_))
+        node = take_terms(node, nest);
+      else if (children_of(nest) > 1 && !in_.members.empty())
+        node = keep_together(node);
       own = node.root().schedule();
       all = all.is_null() ? own : poly::sequence(all, own);
     }
@@ -64,6 +70,23 @@ class Builder {
     for (size_t k = 0; k < nest.ranges.size(); ++k)
       if (nest.ranges[k].is_loop()) loops.push_back(k);
     return loops;
+  }
+
+  /// Children of the sequence of all nests that are one nest's: where a nest has no band, isl takes
+  /// its own sequence for a part of that.
+  static int children_of(const Nest& nest) {
+    return loops_of(nest).empty() ? static_cast<int>(nest.statements.size()) : 1;
+  }
+
+  /// Puts a mark above a nest's sequence, so that it stays a single child until points of its own
+  /// are around it.
+  static schedule_node keep_together(const schedule_node& sequence) {
+    isl_id* id = isl_id_alloc(sequence.ctx().get(), "nest", nullptr);
+    return isl::manage(isl_schedule_node_insert_mark(sequence.copy(), id));
+  }
+  static schedule_node release(const schedule_node& nest) {
+    return nest.isa<isl::schedule_node_mark>() ? isl::manage(isl_schedule_node_delete(nest.copy()))
+                                               : nest;
   }
 
   /// Of one of the nest's statements, by its place there.
@@ -171,7 +194,7 @@ class Builder {
     const unsigned depth = node.tree_depth();
     for (size_t n = 0; n < in_.nests.size(); ++n) {
       schedule_node own =
-          in_.nests.size() > 1 ? node.child(static_cast<int>(n)).child(0) : schedule_node(node);
+          release(in_.nests.size() > 1 ? node.child(static_cast<int>(n)).child(0) : node);
       const std::vector<int64_t> sizes = reduction_tiles(in_.nests[n]);
       double own_times = times;
       if (!sizes.empty()) {
@@ -213,7 +236,7 @@ class Builder {
         node = poly::tile(as_band(node), in_.register_sizes).child(0);
       if (!plan_.vector) {
         node = poly::sink(as_band(node));
-        mark_nests(node, nest);
+        mark_nests_below(node, nest);
         return node;
       }
       std::vector<poly::RegisterPoints> points;
@@ -234,19 +257,30 @@ class Builder {
     }
     if (plan_.vector) return poly::mark_vector(as_band(node));
     node = node.child(0);
-    mark_nests(node, nest);
+    mark_nests_below(node, nest);
     return node;
   }
 
   /// Marks the vectors of nests below `node`, the first of which has that number: one where points
   /// are apart, or else all.
-  void mark_nests(schedule_node& node, size_t first) const {
-    if (has_points_apart(plan_) || in_.nests.size() == 1) {
+  void mark_nests_below(schedule_node& node, size_t first) const {
+    if (has_points_apart(plan_))
       node = mark_nest(node, in_.nests[first]);
+    else
+      mark_nests(node);
+  }
+
+  /// The same for all nests, below their sequence.
+  void mark_nests(schedule_node& node) const {
+    if (in_.nests.size() == 1) {
+      node = mark_nest(node, in_.nests[0]);
       return;
     }
-    for (size_t n = 0; n < in_.nests.size(); ++n)
-      node = mark_nest(node.child(static_cast<int>(n)).child(0), in_.nests[n]).parent().parent();
+    int child = 0;
+    for (const Nest& nest : in_.nests) {
+      node = mark_nest(node.child(child).child(0), nest).parent().parent();
+      child += children_of(nest);
+    }
   }
 
   schedule_node mark_nest(const schedule_node& node, const Nest& nest) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/passes.h"
@@ -22,6 +23,33 @@ const Pass kChain("schedule", "chain");
 const Pass kFindSlices("schedule", "find_slices");
 const Pass kComputeInCopies("schedule", "compute_in_copies");
 const Pass kIdentity("mapping", "identity");
+
+/// Names of statements that have no instances, by the size of some tensor mostly; an
+/// initialisation may be left of them.
+std::vector<std::string> find_absent(const Scop& scop) {
+  std::set<const ir::Statement*> present;
+  for (const ScopStatement& statement : scop.statements)
+    if (!statement.initialization) present.insert(statement.source);
+  std::vector<std::string> names;
+  for (const ir::Statement& statement : scop.program->statements)
+    if (!present.count(&statement))
+      names.insert(names.end(), {statement.name, statement.name + "_init"});
+  return names;
+}
+
+/// Options are made for sizes at which all statements of a cluster run: where one of them does not,
+/// the others share other loops, and nothing but which of them are together is left.
+MappingOptions without_decisions(const std::vector<std::string>& absent, MappingOptions options) {
+  for (ClusterOptions& cluster : options.clusters) {
+    const std::vector<std::string>& names = cluster.statements;
+    if (std::find_first_of(names.begin(), names.end(), absent.begin(), absent.end()) == names.end())
+      continue;
+    ClusterOptions together;
+    together.statements = names;
+    cluster = std::move(together);
+  }
+  return options;
+}
 
 /// The loops of the text.
 Proposal propose_text(const Scop& scop) {
@@ -126,10 +154,12 @@ class CpuPlanner {
 
 }  // namespace
 
-ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const MappingOptions& options,
+ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const MappingOptions& given,
                          bool cuda, const CpuMachine& machine, StageClock& clock) {
   ProgramPlan plan;
+  if (!given.clusters.empty()) plan.absent = find_absent(scop);
   if (scop.statements.empty()) return plan;
+  const MappingOptions options = without_decisions(plan.absent, given);
   if (options.identity) {
     plan.groups.push_back(propose_text(scop));
     return plan;
@@ -139,13 +169,13 @@ ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const Mapping
   clock.done("dependences");
   // A strategy that was chosen by the user is not extended.
   const bool rows = !cuda && options.outer_fusion == FusionStrategy::Preserve3Coincident;
-  std::vector<std::vector<std::string>> given;
-  for (const ClusterOptions& cluster : options.clusters) given.push_back(cluster.statements);
+  std::vector<std::vector<std::string>> together;
+  for (const ClusterOptions& cluster : options.clusters) together.push_back(cluster.statements);
   std::vector<Cluster> clusters = run_pass(
       kFuse,
       [&] {
         return poly::fuse(scop, dependences, options.outer_fusion, rows, layouts,
-                          machine.cache_bytes, given);
+                          machine.cache_bytes, together);
       },
       [&](const auto& fused) { return fused.size() < scop.program->statements.size(); });
   // Sizes of tiles by position speak of loops that chains would take away.

@@ -18,6 +18,8 @@ struct ProgramPlan {
   std::vector<Cluster> clusters;               ///< in order of execution
   std::vector<Proposal> groups;                ///< one a cluster
   std::map<std::string, poly::Slices> slices;  ///< temporaries of which chains make slices
+  /// Names of statements that have nothing to do at these sizes, where options speak of some.
+  std::vector<std::string> absent;
 };
 
 /// Fuses statements, chains their clusters, and proposes a Plan for each.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <optional>
 
+#include "base/error.h"
 #include "base/numbers.h"
 #include "base/passes.h"
 #include "plan/forms/element_blocks.h"
@@ -16,6 +17,7 @@
 #include "plan/notes.h"
 #include "plan/options/constraints.h"
 #include "plan/refine_tasks.h"
+#include "plan/resolve.h"
 
 namespace tc::plan {
 namespace {
@@ -256,9 +258,10 @@ class Planner {
 
   static Form without_block() { return {&kRegisterTiles, "as a block of results in registers"}; }
 
-  /// Of blocks with given sides, the cheapest by the estimate.
+  /// Of blocks with given sides, the cheapest by the estimate that the options leave possible.
   Form choose_vector() const {
     Form chosen = without_block();
+    std::optional<Reason> refused;
     for (const Member& vector : members_) {
       if (constraints_.last >= 0 && constraints_.last != vector.position) continue;
       std::vector<RegisterBlock> blocks =
@@ -267,9 +270,15 @@ class Planner {
       Form form = with_block(std::move(blocks.front()));
       ClusterPlan plan = form.plan;
       constrain(plan, constraints_);
+      // The estimate takes for granted that names and numbers are those of the cluster.
+      if (const auto resolved = resolve(plan, cluster_, scop_); !resolved) {
+        refused = Reason{resolved.reason()};
+        continue;
+      }
       form.cycles = estimate(plan, in_).total();
       if (!chosen.block || form.cycles < chosen.cycles) chosen = std::move(form);
     }
+    if (!chosen.block && refused) throw CompilationError(refused->text);
     return chosen;
   }
 

@@ -50,6 +50,11 @@ class Resolver {
       return reason;
     for (size_t m = 0; m < resolved_.members.size(); ++m)
       if (resolved_.task_sizes[m] == 0) resolved_.task_sizes[m] = resolved_.members[m].extent;
+    for (const Tile& tile : plan_.reductions)
+      if (!names_own_loop(tile.index))
+        return Reason{concat("the plan cuts a reduction over ", tile.index,
+                             ", which no statement of ", join(plan_.statements),
+                             " has as a loop of its own")};
     std::vector<Tile> results;
     for (const Tile& tile : plan_.registers) {
       const bool shared = std::count(plan_.order.begin(), plan_.order.end(), tile.index) > 0;
@@ -137,7 +142,8 @@ class Resolver {
         const std::vector<int> iterators = poly::rest(cluster_, s);
         if (k < nest.loops.size())
           if (auto reason = find_places(nest.loops[k], s, iterators, places)) return reason;
-        if (iterators.size() != places.size())
+        if (iterators.size() != places.size() ||
+            (!own.loops.empty() && iterators.size() != own.loops[0].size()))
           return Reason{concat("the plan lets ", join(nest.statements),
                                " share loops, of which they have unlike numbers")};
         std::vector<int> loops;

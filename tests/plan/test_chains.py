@@ -166,3 +166,56 @@ def test_what_reaches_into_the_next_slice_is_not_private() -> None:
     assert not re.search(r"private +S", decisions), decisions
     s = x @ v
     check(results, (s + F.pad(s, (0, 0, 0, 0, 1, 0))[:8],))
+
+
+# ---- as the options say
+
+SLICES = """def f(float(H,N,W) A, float(W,V) B, float(V,W) C) -> (T, O) {
+    T(n,h,v) +=! A(h,n,w) * B(w,v)
+    O(n,h,w) +=! T(n,h,v) * C(v,w)
+}"""
+
+
+def given(first: tuple[str, ...], second: tuple[str, ...]) -> tc.MappingOptions:
+    return tc.MappingOptions().cluster("S0").inside(*first).cluster("S1").inside(*second, joined=1)
+
+
+@pytest.mark.parametrize("loops", [(("n",), ("n",)), (("n", "h"), ("n", "h")), (("h",), ("h",))])
+def test_given_loops_are_joined(loops: tuple) -> None:
+    a, b, c = floats(32, 32, 24), floats(24, 40), floats(40, 24)
+    results, decisions = run(SLICES, a, b, c, options=given(*loops))
+    assert f"in the loop of the group before: {loops[0][0]} one by one (32)" in decisions
+    t = a.transpose(0, 1) @ b
+    check(results, (t, t @ c))
+
+
+def test_fewer_of_the_given_loops_are_joined() -> None:
+    text = """def f(float(N,H,W) A, float(H,W,V) B) -> (O) {
+        T(n,h,w) = A(n,h,w) * A(n,h,w)
+        O(n,h,v) +=! T(n,h,w) * B(h,w,v)
+    }"""
+    a, b = floats(20, 12, 24), floats(12, 24, 40)
+    results, decisions = run(text, a, b, options=given(("n", "h"), ("n",)))
+    assert "in one loop with the next group: n one by one (20), h one by one (12)" in decisions
+    assert "in the loop of the group before: n one by one (20)\n" in decisions
+    check(results, ((a * a).transpose(0, 1).bmm(b).transpose(0, 1),))
+
+
+@pytest.mark.parametrize("height", [20, 32])
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (("n",), ("h",), "inside loops over h, which are not the outermost loops around"),
+        (("h",), ("n",), "inside loops over n, which are not the outermost loops around"),
+        (("n", "h"), ("h", "n"), "over h, n, which are not the outermost loops around"),
+        (("n", "h"), ("h",), "over h, which are not the outermost loops around"),
+        (("n",), ("n", "h"), "over n, h, which are not the outermost loops around"),
+        (("n",), (), "put S1 inside no loops and let it join those of the cluster before"),
+    ],
+)
+def test_other_loops_are_not_joined(height: int, first: tuple, second: tuple, words: str) -> None:
+    """They were, by position: results were wrong where the loops had as many iterations."""
+    values = floats(height, 32, 24), floats(24, 40), floats(40, 24)
+    with pytest.raises(tc.CompilationError) as refused:
+        run(SLICES, *values, options=given(first, second))
+    assert words in str(refused.value)

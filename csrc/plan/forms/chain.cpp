@@ -80,26 +80,44 @@ class Chainer {
       extend(chain, clusters[next]);
     }
     std::vector<Cluster> inside;
+    std::vector<size_t> around;  // members of the cluster before, whose loops the next one joins
     size_t first = 0;
     for (const Cluster& cluster : chain.clusters) {
-      std::vector<size_t> members;
-      const size_t last = first + cluster.statements.size() - 1;
-      for (const std::string& index : *given(cluster)->outer)
-        for (size_t m = 0; m < chain.shared[last].size(); ++m)
-          if (chain.statements[last]->source->domain[chain.shared[last][m]].name == index)
-            members.push_back(m);
+      const std::vector<std::string>& names = *given(cluster)->outer;
+      const auto error = [&](const std::string& why) {
+        return CompilationError(
+            concat("the options put ", cluster.statements.back()->id, " inside ",
+                   names.empty() ? "no loops" : "loops over " + join(names), why));
+      };
+      if (!inside.empty() && names.empty())
+        throw error(" and let it join those of the cluster before");
+      const std::vector<size_t> members =
+          members_of(chain, first + cluster.statements.size() - 1, names);
       std::optional<Cluster> moved;
-      if (members.size() == given(cluster)->outer->size())
-        moved = put_inside(cluster, chain, first, members);
-      if (!moved)
-        throw CompilationError(concat("the options put ", cluster.statements.back()->id,
-                                      " inside loops over ", join(*given(cluster)->outer),
-                                      ", which it does not share with those that join them"));
+      if (members.size() == names.size()) moved = put_inside(cluster, chain, first, members);
+      if (!moved) throw error(", which it does not share with those that join them");
+      // Loops are joined by position, from outside to inside: they have to be the same members.
+      if (!inside.empty() && (members.size() > around.size() ||
+                              !std::equal(members.begin(), members.end(), around.begin())))
+        throw error(", which are not the outermost loops around the cluster before");
       moved->joined = !inside.empty();
       inside.push_back(*moved);
+      around = members;
       first += cluster.statements.size();
     }
     return inside;
+  }
+
+  /// The shared members to which a statement, by its number in the chain, gives these names.
+  static std::vector<size_t> members_of(const Chain& chain, size_t statement,
+                                        const std::vector<std::string>& names) {
+    const std::vector<int>& shared = chain.shared[statement];
+    std::vector<size_t> members;
+    for (const std::string& name : names)
+      for (size_t m = 0; m < shared.size(); ++m)
+        if (chain.statements[statement]->source->domain[shared[m]].name == name)
+          members.push_back(m);
+    return members;
   }
 
   /// The members that have more than one iteration.

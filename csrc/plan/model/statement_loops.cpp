@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <string>
 
+#include "base/error.h"
 #include "base/numbers.h"
 
 namespace tc::plan {
@@ -76,8 +77,9 @@ class Builder {
   }
 
   int iterator_of(const std::string& name) const {
-    const auto member = std::find(names_.begin(), names_.end(), name) - names_.begin();
-    return cluster_.alignment[s_][static_cast<size_t>(member)];
+    const auto found = std::find(names_.begin(), names_.end(), name);
+    TC_INTERNAL_CHECK(found != names_.end(), "a Plan of other loops is estimated: ", name);
+    return cluster_.alignment[s_][static_cast<size_t>(found - names_.begin())];
   }
 
   /// The statement's own loops, outermost first. Where a nest names those of its first statement,
