@@ -108,7 +108,7 @@ OTHERS = {
     "isa/library_calls.cpp": {"kMostDimensions"},
     "lang/gradient/invert_access.cpp": {"kSmallFactor"},
     "lang/gradient/size_products.cpp": {"kMaxWeight"},
-    "lang/gradient/sums/zero_sums.cpp": {"kPrime", "kSamples", "kTrials"},
+    "lang/gradient/sums/zero_sums.cpp": {"kFar", "kPrime", "kSamples", "kTrials"},
     "lang/sema/builtins.cpp": {"kSame", "kBool", "kInt32", "kInt64", "kBuiltins"},
     "lang/sema/expansion.h": {"kMaximumDepth", "kMaximumOperations", "kMaximumStatements"},
     "lang/syntax/formatter.cpp": {"kWidth", "kIndentation"},
