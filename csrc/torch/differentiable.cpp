@@ -1,10 +1,11 @@
 #include "torch/differentiable.h"
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <c10/core/impl/TorchDispatchModeTLS.h>
 #include <torch/csrc/autograd/custom_function.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/custom_class.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "torch/graph_node.h"
@@ -18,26 +19,30 @@ using torch::jit::Stack;
 struct Differentiable::Plan {
   Flags wanted;  ///< of each input
   Needs needs;
+  /// The name of the operator and `wanted`, by which another graph finds the plan again.
+  c10::IValue name;
   /// By which results have gradients. Guarded by the Differentiable's mutex.
   mutable std::map<Flags, std::optional<GradientCall>> gradients;
 };
 
 namespace {
 
-/// The plan of a recorded call, and what it belongs to.
-struct PlanHolder : torch::CustomClassHolder {
-  PlanHolder(std::shared_ptr<Differentiable> whole, const Differentiable::Plan& part)
-      : owner(std::move(whole)), plan(part) {}
-  std::shared_ptr<Differentiable> owner;
-  const Differentiable::Plan& plan;
-};
-
-/// A recorded call. It is no torch::autograd::Function, which refuses torch.func, but its node.
+/// What a graph of compiled autograd calls in the place of a node: it has what the node saved.
 struct Recorded {
   static constexpr bool is_traceable = false;
   static variable_list backward(AutogradContext* context, const variable_list& gradients);
 };
-using RecordedNode = torch::autograd::CppNode<Recorded>;
+
+/// A recorded call. It is no torch::autograd::Function, which refuses torch.func, but its node.
+struct RecordedNode : torch::autograd::CppNode<Recorded> {
+  variable_list apply(variable_list&& gradients) override;
+  std::shared_ptr<Differentiable> owner;
+  const Differentiable::Plan* plan = nullptr;
+  bool fills = false;  ///< whether gradients that did not arrive are zeros
+};
+
+/// Where what finds the plan again is kept.
+constexpr char kPlan[] = "plan";
 
 /// Where the scalar, or the sizes of a tensor that is not read, is kept.
 std::string place_of(size_t input) { return std::to_string(input); }
@@ -90,20 +95,33 @@ Known& known() {
   return *all;
 }
 
-variable_list Recorded::backward(AutogradContext* context, const variable_list& gradients) {
-  const auto holder = context->saved_data["plan"].toCapsule();
-  const PlanHolder& recorded = static_cast<const PlanHolder&>(*holder);
-  variable_list saved = context->get_saved_variables();
+std::shared_ptr<Differentiable> find_shared(const std::string& name) {
+  std::lock_guard<std::mutex> lock(known().mutex);
+  auto found = known().by_name.find(name);
+  return found == known().by_name.end() ? nullptr : found->second;
+}
+
+c10::IValue name_plan(const c10::OperatorHandle& own, const Flags& wanted) {
+  std::string name = toString(own.operator_name()) + " ";
+  for (bool each : wanted) name += each ? '1' : '0';
+  return name;
+}
+
+/// Gradients for the edges of a recorded call's node, from what it saved. Without a plan, that of
+/// these arguments is looked for.
+variable_list pull_to_edges(const AutogradContext& context, const variable_list& saved,
+                            const variable_list& gradients, Differentiable& owner,
+                            const Flags& wanted, const Differentiable::Plan* plan) {
   at::Device device = at::kCPU;
   for (const at::Tensor& gradient : gradients)
     if (gradient.defined()) device = gradient.device();
-  const auto& infos = recorded.owner->definition().inputs;
+  const auto& infos = owner.definition().inputs;
   Stack inputs;
   inputs.reserve(infos.size() + saved.size() + gradients.size());
   size_t next = 0;
   for (size_t k = 0; k < infos.size(); ++k) {
-    auto kept = context->saved_data.find(place_of(k));
-    if (kept == context->saved_data.end()) {
+    auto kept = context.saved_data.find(place_of(k));
+    if (kept == context.saved_data.end()) {
       inputs.emplace_back(saved[next++]);
     } else if (infos[k].scalar) {
       inputs.push_back(kept->second);
@@ -112,21 +130,47 @@ variable_list Recorded::backward(AutogradContext* context, const variable_list& 
                               .expand(kept->second.toIntVector()));
     }
   }
-  variable_list values = recorded.owner->pull_back(recorded.plan, std::move(inputs),
-                                                   at::ArrayRef(saved).slice(next), gradients);
-  variable_list found;  // one for each edge of the node
+  if (!plan) plan = &owner.find_plan(wanted, inputs);
+  variable_list values =
+      owner.pull_back(*plan, std::move(inputs), at::ArrayRef(saved).slice(next), gradients);
+  variable_list found;
   for (size_t k = 0; k < infos.size(); ++k)
     if (!infos[k].scalar) found.push_back(std::move(values[k]));
   return found;
 }
 
+variable_list Recorded::backward(AutogradContext* context, const variable_list& gradients) {
+  const std::string& name = context->saved_data.at(kPlan).toStringRef();
+  const size_t space = name.find(' ');
+  const std::shared_ptr<Differentiable> owner = find_shared(name.substr(0, space));
+  TORCH_CHECK(owner, "the derivative of ", name.substr(0, space), " was unregistered");
+  Flags wanted;
+  for (char each : name.substr(space + 1)) wanted.push_back(each == '1');
+  return pull_to_edges(*context, context->get_saved_variables(), gradients, *owner, wanted,
+                       /*plan=*/nullptr);
+}
+
+variable_list RecordedNode::apply(variable_list&& gradients) {
+  variable_list saved;
+  {
+    std::lock_guard<std::mutex> lock(mutex_);  // another thread may be done with them
+    saved = ctx_.get_saved_variables();
+  }
+  const auto given = std::ranges::find_if(gradients, &at::Tensor::defined);
+  for (size_t r = 0; fills && r < gradients.size(); ++r) {
+    if (gradients[r].defined() || !owner->takes_gradient(r)) continue;
+    const auto& made = input_metadata(r);
+    // Of the kind that the others are, which may be fake, batched or distributed.
+    gradients[r] = given == gradients.end()
+                       ? made.zeros_like()
+                       : given->new_zeros_symint(made.shape_as_dim_vector(), made.options());
+  }
+  return pull_to_edges(ctx_, saved, gradients, *owner, plan->wanted, plan);
+}
+
 }  // namespace
 
-Differentiable* find_differentiable(const std::string& name) {
-  std::lock_guard<std::mutex> lock(known().mutex);
-  auto found = known().by_name.find(name);
-  return found == known().by_name.end() ? nullptr : found->second.get();
-}
+Differentiable* find_differentiable(const std::string& name) { return find_shared(name).get(); }
 
 Differentiable* keep_differentiable(const std::string& name,
                                     std::unique_ptr<Differentiable> differentiable) {
@@ -185,14 +229,12 @@ void Differentiable::call(Stack* stack) {
       return;
     }
   }
-  if (records)
-    record(stack, inputs);
-  else
-    compute(stack);
-  if (moves) push_forward(inputs, torch::jit::last(*stack, returns));
+  if (records) return record(stack, inputs, moves);
+  compute(stack);
+  push_forward(inputs, torch::jit::last(*stack, returns));
 }
 
-void Differentiable::record(Stack* stack, const Stack& inputs) {
+void Differentiable::record(Stack* stack, const Stack& inputs, bool moves) {
   const auto& infos = definition().inputs;
   variable_list tensors, saved;
   Flags wanted;
@@ -204,7 +246,10 @@ void Differentiable::record(Stack* stack, const Stack& inputs) {
     in_graph = in_graph || (value.isTensor() && is_in_graph(value.toTensor()));
   }
   const Plan& plan = find_plan(wanted, inputs);
-  if (in_graph) prepare(plan, inputs);
+  bool fills = rule_->takes_all();
+  // Distributed tensors are Python's as well, and a graph of them is made where a mode runs.
+  if (in_graph && !fills)
+    fills = !prepare(plan, inputs) && c10::impl::TorchDispatchModeTLS::any_modes_set();
   compute(stack);
 
   auto node = make_node<RecordedNode>();
@@ -213,16 +258,21 @@ void Differentiable::record(Stack* stack, const Stack& inputs) {
   node->is_variable_input_.assign(tensors.size(), true);
   AutogradContext& context = node->ctx_;
   context.set_materialize_grads(rule_->takes_all());
-  context.saved_data["plan"] =
-      c10::IValue::make_capsule(c10::make_intrusive<PlanHolder>(kept.lock(), plan));
+  context.saved_data[kPlan] = plan.name;
+  node->owner = kept.lock();
+  node->plan = &plan;
+  node->fills = fills;
+  const auto outputs = torch::jit::last(*stack, definition().outputs.size());
   variable_list results;
-  for (const c10::IValue& value : torch::jit::last(*stack, definition().outputs.size())) {
+  for (const c10::IValue& value : outputs) {
     const at::Tensor& result = results.emplace_back(value.toTensor());
     uint32_t number = node->add_input_metadata(result);
     if (torch::autograd::isDifferentiableType(result.scalar_type()))
       torch::autograd::impl::set_gradient_edge(result, {node, number});
     if (rule_->takes_all()) node->output_info_.emplace_back(result);
   }
+  // Results are saved with the tangents that they have then.
+  if (moves) push_forward(inputs, outputs);
   for (size_t k = 0; k < infos.size(); ++k) {
     if (infos[k].scalar)
       context.saved_data[place_of(k)] = inputs[k];
@@ -303,6 +353,7 @@ const Differentiable::Plan& Differentiable::find_plan(const Flags& wanted, const
     auto plan = std::make_unique<Plan>();
     plan->wanted = wanted;
     plan->needs = rule_->needs(wanted, inputs);
+    plan->name = name_plan(*own, wanted);
     return plan;
   });
 }
@@ -334,23 +385,34 @@ const std::optional<c10::OperatorHandle>& Differentiable::find_keeping(const Sta
   return *keeping_;
 }
 
+bool Differentiable::takes_gradient(size_t result) const {
+  return rule_->takes_all() ||
+         (result < seen && c10::isFloatingType(definition().outputs[result].dtype));
+}
+
 /// Where a graph is made, all derivatives are asked for that its backward may call. Another process
 /// may take the graph from a cache: it sees this call, and neither makes the graph nor asks again.
-void Differentiable::prepare(const Plan& plan, const Stack& inputs) {
+/// Returns whether there is one by every set of results, or only that by all of them.
+bool Differentiable::prepare(const Plan& plan, const Stack& inputs) {
   // Results, for every set of which there is a derivative: each takes time to write, of which no
   // model of the processor knows.
   constexpr size_t kMost = 3;
-  if (rule_->takes_all()) return;
-  const auto& outputs = definition().outputs;
+  Flags all;
   std::vector<size_t> floating;
-  for (size_t r = 0; r < seen; ++r)
-    if (c10::isFloatingType(outputs[r].dtype)) floating.push_back(r);
-  if (floating.size() > kMost) return;
+  for (size_t r = 0; r < definition().outputs.size(); ++r) {
+    all.push_back(takes_gradient(r));
+    if (all.back()) floating.push_back(r);
+  }
+  if (floating.size() > kMost) {
+    find_gradient(plan, all, inputs);
+    return false;
+  }
   for (size_t set = 1; set < size_t{1} << floating.size(); ++set) {
-    Flags given(outputs.size(), false);
+    Flags given(all.size(), false);
     for (size_t k = 0; k < floating.size(); ++k) given[floating[k]] = (set >> k) & 1;
     find_gradient(plan, given, inputs);
   }
+  return true;
 }
 
 }  // namespace tc_torch

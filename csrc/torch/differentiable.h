@@ -45,19 +45,22 @@ class Differentiable {
   std::vector<at::Tensor> pull_back(const Plan& plan, torch::jit::Stack inputs,
                                     at::ArrayRef<at::Tensor> results,
                                     const std::vector<at::Tensor>& gradients);
+  /// Of a call with these arguments, by those that are `wanted`.
+  const Plan& find_plan(const Flags& wanted, const torch::jit::Stack& inputs);
+  /// Whether a derivative takes the gradient of this result, if there is one.
+  bool takes_gradient(size_t result) const;
 
  private:
   using Key = std::vector<int64_t>;
   Key key_of(const Flags& wanted, const torch::jit::Stack& inputs) const;
-  const Plan& find_plan(const Flags& wanted, const torch::jit::Stack& inputs);
   const std::optional<GradientCall>& find_gradient(const Plan& plan, const Flags& given,
                                                    const torch::jit::Stack& inputs);
   const std::optional<TangentCall>& find_tangent(const Flags& wanted,
                                                  const torch::jit::Stack& inputs);
   const std::optional<c10::OperatorHandle>& find_keeping(const torch::jit::Stack& inputs);
-  void prepare(const Plan& plan, const torch::jit::Stack& inputs);
+  bool prepare(const Plan& plan, const torch::jit::Stack& inputs);
   void compute(torch::jit::Stack* stack) const;
-  void record(torch::jit::Stack* stack, const torch::jit::Stack& inputs);
+  void record(torch::jit::Stack* stack, const torch::jit::Stack& inputs, bool moves);
   void push_forward(const torch::jit::Stack& inputs, at::ArrayRef<c10::IValue> results);
 
   std::shared_ptr<Operator> operator_;

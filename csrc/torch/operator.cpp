@@ -346,6 +346,9 @@ std::unique_ptr<Specialization> Operator::compile(at::ArrayRef<c10::IValue> inpu
       break;
     }
   OptionsPtr options = factory_ ? factory_(inputs) : nullptr;
+  // What is copied when it is written becomes a tensor of its own now: it overlaps nothing.
+  if (may_overlap(inputs, outputs))
+    for (const at::Tensor& output : outputs) output.mutable_data_ptr();
   Tensors layouts(outputs);
   // Those that are made have no device yet.
   for (size_t o = 0; formatted && o < made.size(); ++o) {

@@ -262,6 +262,21 @@ def test_second_derivatives(name: str, transform: object) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+def test_forward_over_reverse(name: str) -> None:
+    """Dual numbers: gradients move with the results that they are computed from, too."""
+    ours, theirs, values = differentiable(name)
+    tangents = [torch.randn_like(v) for v in values]
+    results = []
+    for function in (ours, theirs):
+        with forward_ad.dual_level():
+            leaves = [v.clone().requires_grad_() for v in values]
+            duals = [forward_ad.make_dual(v, t) for v, t in zip(leaves, tangents, strict=True)]
+            found = torch.autograd.grad(total(function)(*duals), duals, create_graph=True)
+            results.append(tuple(forward_ad.unpack_dual(g).tangent.detach() for g in found))
+    assert_equal(*results)
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_gradients_for_every_example(name: str) -> None:
     ours, theirs, values = differentiable(name)
     examples = torch.stack([torch.randn_like(values[0]) for _ in range(4)])

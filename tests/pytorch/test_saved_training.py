@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,17 @@ def saved_rows(float alpha, float(N, M) x, float(M) w) -> (z, s, best) {
     z(n, m) = x(n, m) * t(n)
     s +=! z(n, m)
     best(n) argmax=! x(n, m)
+}
+"""
+#: Floating-point results of which there are more sets than derivatives that a graph asks for.
+MANY = """
+def saved_many(float alpha, float(N, M) x, float(M) w) -> (z, s, best, u, v) {
+    t(n) +=! alpha * x(n, m) * w(m)
+    z(n, m) = x(n, m) * t(n)
+    s +=! z(n, m)
+    best(n) argmax=! x(n, m)
+    u(n, m) = tanh(x(n, m))
+    v(n) +=! u(n, m) * w(m)
 }
 """
 HOW = ["derived", "paired"]
@@ -120,28 +132,47 @@ def test_a_lowered_program_computes_without_gradients(how: str) -> None:
     torch.testing.assert_close(program.module()(example()), module(example()))
 
 
-def test_several_results_keep_their_gradients() -> None:
-    rows = tc.make_autograd(tc.define(ROWS, namespace="tc_saved_training").saved_rows)
+def several(text: str) -> Callable:
+    """ROWS or MANY with its derivative."""
+    name = re.search(r"def (\w+)", text)[1]
+    return tc.make_autograd(getattr(tc.define(text, namespace="tc_saved_training"), name))
+
+
+@pytest.mark.parametrize(
+    ("text", "sets"), [(ROWS, [(0,), (1,), (0, 1)]), (MANY, [(0,), (1,), (3, 4), (0, 1, 3, 4)])]
+)
+def test_several_results_keep_their_gradients(text: str, sets: list[tuple]) -> None:
+    rows = several(text)
 
     class Rows(torch.nn.Module):
         def forward(self, x: torch.Tensor, w: torch.Tensor) -> tuple:
             return rows(0.5, x, w)
 
     x, w = torch.randn(4, 3), torch.randn(3)
-    exported = torch.export.export(Rows(), (x, w)).module()
+    size = torch.export.Dim("size", min=2, max=64)
+    exported = torch.export.export(Rows(), (x, w), dynamic_shapes=({0: size}, {})).module()
 
     def reference(x: torch.Tensor, w: torch.Tensor) -> tuple:
         z = x * (0.5 * x @ w)[:, None]
-        return z, z.sum(), x.argmax(1)
+        u = x.tanh()
+        return (z, z.sum(), x.argmax(1), u, u @ w)[: len(rows(0.5, x, w))]
 
-    for uses in ((0,), (1,), (0, 1)):
+    for uses in sets:
+
+        def used(function: Callable, x: torch.Tensor, w: torch.Tensor, uses: tuple = uses) -> tuple:
+            results = function(x, w)
+            return sum(results[k].sin().sum() for k in uses), results
+
+        torch._dynamo.reset()
+        compiled = torch.compile(partial(used, exported), backend="aot_eager")
         found = []
-        for function in (exported, reference):
+        for function in (partial(used, exported), compiled, partial(used, reference)):
             leaves = [v.clone().requires_grad_() for v in (x, w)]
-            results = function(*leaves)
-            sum(results[k].sin().sum() for k in uses).backward()
+            loss, results = function(*leaves)
+            loss.backward()
             found.append([*results, *(v.grad for v in leaves)])
-        torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5, check_dtype=False)
+        for each in found[:2]:
+            torch.testing.assert_close(each, found[2], rtol=1e-4, atol=1e-5, check_dtype=False)
 
 
 def test_second_derivatives_of_an_exported_module() -> None:
@@ -425,9 +456,9 @@ from torch._dynamo.utils import counters
 import tensor_comprehensions as tc
 
 sys.path[:0] = [sys.argv[1], os.path.dirname(sys.argv[1])]
-from test_saved_training import ROWS
+import test_saved_training
 
-tc.define(ROWS, namespace="tc_saved_training")
+tc.define(getattr(test_saved_training, sys.argv[3]), namespace="tc_saved_training")
 found = []
 for use in (0, 1):
     exported = torch.export.load(f"{sys.argv[2]}/{use}.pt2").module()
@@ -441,9 +472,10 @@ print(counters["aot_autograd"]["autograd_cache_hit"])
 
 
 @pytest.mark.slow
-def test_graphs_of_another_process_find_their_derivatives(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["ROWS", "MANY"])
+def test_graphs_of_another_process_find_their_derivatives(text: str, tmp_path: Path) -> None:
     """A process that takes a graph from a cache has not made it, and so asked for no derivative."""
-    rows = tc.make_autograd(tc.define(ROWS, namespace="tc_saved_training").saved_rows)
+    rows = several(globals()[text])
 
     class Rows(torch.nn.Module):
         def __init__(self, use: int) -> None:
@@ -463,7 +495,7 @@ def test_graphs_of_another_process_find_their_derivatives(tmp_path: Path) -> Non
         wanted += torch.autograd.grad(Rows(use)(*leaves).sin().sum(), leaves)
     for hits in (0, 2):
         said = run_python(
-            *(CACHED, Path(__file__).parent, tmp_path),
+            *(CACHED, Path(__file__).parent, tmp_path, text),
             TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"),
         )
         assert int(said) >= hits

@@ -235,6 +235,49 @@ def test_compile_of_the_backward() -> None:
     same(b.grad, a.detach())
 
 
+@torch._dynamo.config.patch(compiled_autograd=True)
+def test_compiled_backward_of_recorded_calls() -> None:
+    """Of calls that were made before: compiled autograd tells their graphs apart by what they
+    recorded, and runs one for all that recorded the same."""
+    t = tc.define(
+        """def bent(float(N) A, float s) -> (C) { C(i) = tanh(s * A(i)) }
+        def bent_more(float(N) A, float s) -> (C) { C(i) = exp(s * A(i)) }
+        def raised(float(N) A, int k) -> (C, D) { C(i) = pow(A(i), k)  D(i) = A(i) + k }
+        def strides(float(N) A, int s) -> (C) { C(i) = A(s * i) * A(s * i) }
+        def mul(float(N) A, float(N) B) -> (C, D) { C(i) = A(i) * B(i)  D(i) = A(i) + 1 }
+        def mul_grad(float(N) A, float(N) B, float(N) G, float(N) H) -> (dA, dB) {
+          dA(i) = G(i) * B(i) + H(i)  dB(i) = G(i) * A(i)
+        }""",
+        namespace="tc_torch_ops_compiled_backward",
+    )
+    bent, bent_more, raised = map(tc.make_autograd, (t.bent, t.bent_more, t.raised))
+    strides, mul = tc.make_autograd(t.strides), tc.make_autograd(t.mul, t.mul_grad)
+    cases = [
+        (lambda x: bent(x, 2.0), lambda x: (2 * x).tanh()),
+        (lambda x: bent(x, 3.0), lambda x: (3 * x).tanh()),
+        (lambda x: bent_more(x, 2.0), lambda x: (2 * x).exp()),
+        (lambda x: raised(x, 2)[0], lambda x: x**2),
+        (lambda x: raised(x, 3)[1], lambda x: x + 3),
+        (lambda x: strides(x, 2), lambda x: x[::2] ** 2),
+        (lambda x: strides(x, 3), lambda x: x[::3] ** 2),
+        (lambda x: bent(bent_more(x, 0.5), 1.0), lambda x: (x / 2).exp().tanh()),
+        (lambda x: mul(x, x + 1)[0], lambda x: x * (x + 1)),
+    ]
+    torch._dynamo.reset()
+
+    @torch.compile(backend="aot_eager")
+    def backward(loss: torch.Tensor) -> None:
+        loss.backward()
+
+    for size in (6, 7, 6):
+        for ours, theirs in cases:
+            x = torch.rand(size, requires_grad=True)
+            backward(ours(x).sum())
+            wanted = x.detach().clone().requires_grad_()
+            theirs(wanted).sum().backward()
+            same(x.grad, wanted.grad)
+
+
 class Module(torch.nn.Module):
     def forward(self, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
         return torch.ops.tc_torch_ops.matmul(x, w) + 1

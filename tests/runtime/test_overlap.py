@@ -112,3 +112,20 @@ def test_results_that_are_copied_when_written_are_copied() -> None:
     result = torch._lazy_clone(base)[::2]
     tc.compile(text, "f", None, base[1::2])(base[1::2], outputs=result)
     assert not base.any() and (result == 1).all()
+
+
+@pytest.mark.parametrize("call", ["attribute", "operator"])
+def test_the_first_call_copies_what_is_copied_when_written(call: str) -> None:
+    """A call that compiles sees the memory that it is going to write, as later calls do."""
+    namespace = f"tc_overlap_lazily_{call}"
+    t = tc.define(
+        "def f(float(N) x) -> (y, z) { y(i) = x(i) + 1  z(i) = x(i) + 2 }", namespace=namespace
+    )
+    for size in (8, 9, 8):
+        x = torch.zeros(size)
+        y, z = torch._lazy_clone(x), torch._lazy_clone(x)
+        if call == "attribute":
+            t.f(x, outputs=(y, z))
+        else:
+            getattr(torch.ops, namespace).f.out(x, y=y, z=z)
+        assert not x.any() and (y == 1).all() and (z == 2).all()
