@@ -130,21 +130,13 @@ def _operator_again(
     return define_with(text, options, namespace)._operators[definition.name]
 
 
-def use_tunings(store: _torch.Store) -> None:
-    """Kernels that are compiled from now on have the Plans that tuning found, as a file says."""
-    keys = [tuning.key for tuning in store.tunings()]
-    if keys:
-        store.use()
-        _torch.drop_kernels(keys)
-
-
 def _saved(source: str, cache: str | os.PathLike[str]) -> dict[str, MappingOptions]:
     """Options that definitions of a text were saved with, whatever their names."""
     store = _torch.Store.read(file_name(cache), True)
-    use_tunings(store)
+    store.use()
     found = {}
     for definition in parse(source).definitions:
-        options = store.find_options(definition.key)
+        options = store.find_options(definition)
         if options is not None:
             found[definition.name] = MappingOptions.parse(options)
     return found

@@ -10,7 +10,7 @@ import torch
 
 from tensor_comprehensions import _torch
 from tensor_comprehensions._autograd import Differentiable
-from tensor_comprehensions._define import TC, define_with, make_operator, use_tunings
+from tensor_comprehensions._define import TC, define_with, make_operator
 from tensor_comprehensions._errors import CacheError, TCError
 from tensor_comprehensions._operator import Operator
 from tensor_comprehensions._options import MappingOptions
@@ -276,7 +276,7 @@ def load(path: Path) -> list[TC]:
                     f"{stored.name} exists already and was not defined here; load the file before "
                     f"what makes it, or save {stored.name} under another namespace"
                 ) from error
-    use_tunings(store)
+    store.use()
     loaded: dict[str, Operator] = {}
     results: list[tuple[TC, _torch.StoredText]] = []
     for text in texts:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import collections.abc
 import torch
 import typing
-__all__: list[str] = ['ArgumentInfo', 'Candidate', 'Definition', 'Differentiable', 'Einsum', 'Executor', 'KernelInfo', 'Operator', 'Options', 'ParsedText', 'Schema', 'Space', 'Store', 'StoredDefinition', 'StoredText', 'Times', 'Trial', 'TunedPlan', 'Tuning', 'clear_kernels', 'core_version', 'derived_name', 'direct_call', 'drop_kernels', 'enable_log', 'feature_names', 'forget_moves', 'forget_tunings', 'format', 'interleave', 'is_backward_of', 'is_recorded', 'is_registered', 'kernel_info', 'limit_kernels', 'machine_facts', 'mangle', 'name_of_contents', 'paired_name', 'parse', 'prune_store', 'record_launches', 'recorded_launches', 'register_derived', 'register_paired', 'remove_owner', 'set_checks_indices', 'set_code_folder', 'set_exception_classes', 'set_owner', 'spend_cycles', 'unregister']
+__all__: list[str] = ['ArgumentInfo', 'Candidate', 'Definition', 'Differentiable', 'Einsum', 'Executor', 'KernelInfo', 'Operator', 'Options', 'ParsedText', 'Schema', 'Space', 'Store', 'StoredDefinition', 'StoredText', 'Times', 'Trial', 'TunedPlan', 'Tuning', 'clear_kernels', 'core_version', 'derived_name', 'direct_call', 'enable_log', 'feature_names', 'forget_moves', 'forget_tunings', 'format', 'interleave', 'is_backward_of', 'is_recorded', 'is_registered', 'kernel_info', 'limit_kernels', 'machine_facts', 'mangle', 'name_of_contents', 'paired_name', 'parse', 'prune_store', 'record_launches', 'recorded_launches', 'register_derived', 'register_paired', 'remove_owner', 'set_checks_indices', 'set_code_folder', 'set_exception_classes', 'set_owner', 'spend_cycles', 'unregister']
 class ArgumentInfo:
     @property
     def accumulates(self) -> bool:
@@ -312,7 +312,7 @@ class Store:
         ...
     def check_text(self, index: typing.SupportsInt | typing.SupportsIndex) -> None:
         ...
-    def find_options(self, key: str) -> str | None:
+    def find_options(self, definition: Definition) -> str | None:
         ...
     def find_tuning(self, definition: Definition, options: Options, target: str, inputs: collections.abc.Sequence[typing.Any], outputs: collections.abc.Sequence[torch.Tensor], nearest: bool) -> tuple[Tuning, bool] | None:
         ...
@@ -331,8 +331,6 @@ def core_version() -> str:
 def derived_name(name: str) -> str:
     ...
 def direct_call(operator: Operator, name: str) -> collections.abc.Callable[..., typing.Any]:
-    ...
-def drop_kernels(keys: collections.abc.Sequence[str]) -> None:
     ...
 def enable_log(topic: str, on: bool) -> None:
     ...

@@ -11,6 +11,7 @@
 #include "api/handles.h"
 #include "api/tuning_key.h"
 #include "base/arguments.h"
+#include "base/checksum.h"
 #include "base/notes.h"
 #include "base/task.h"
 #include "compile.h"
@@ -172,7 +173,13 @@ tc_status compile(const tc_definition* definition, const tc_options* options, co
     context.subject = subject_of(*shared, handle->arguments, chosen);
     context.trial = trial;
     std::string key = tc::concat(context.subject, "\n", tc::to_string(mapping));
-    if (tuned) key += tc::concat("\ntuned: ", tc::to_string(tuned->plan.options));
+    if (tuned) {
+      // For the nearest sizes' it may be the compiler's own that runs.
+      const std::string& code = tuned->plan.code.cubin;
+      key += tc::concat("\ntuned for ", tuned->exact ? "these" : tuned->arguments, ": ",
+                        tc::to_string(tuned->plan.options), "\n",
+                        tc::crc32(code.data(), code.size()), " ", tuned->plan.code.source_checksum);
+    }
     if (trial) key += "\ntrial";
     handle->kernel = tc::runtime::find_or_compile(
         key, compiling(*shared, handle->arguments.values()),

@@ -12,6 +12,7 @@
 #include "base/task.h"
 #include "lang/lowering/definition.h"
 #include "store/file.h"
+#include "store/rename.h"
 
 using namespace tc::api;
 
@@ -155,11 +156,22 @@ const char* tc_store_pair(const tc_store* store, int32_t text, int32_t index, in
   });
 }
 
-tc_status tc_store_find_options(const tc_store* store, const char* key, tc_options** options) {
-  return give(options, "options", [&] {
-    const tc::MappingOptions* found =
-        tc::store::find_options(required(store, "store").texts, &required(key, "key"));
-    return found ? new tc_options(*found) : nullptr;
+tc_status tc_store_find_options(const tc_store* store, const tc_definition* definition,
+                                int32_t by_user, tc_options** options) {
+  return give(options, "options", [&]() -> tc_options* {
+    const auto& texts = required(store, "store").texts;
+    const tc::lang::Definition& wanted = *required(definition, "definition").definition;
+    const auto place = tc::store::find_last(texts, wanted.key, by_user != 0);
+    if (!place) return nullptr;
+    const tc::MappingOptions& found = texts[place->text].definitions[place->definition].options;
+    if (found.clusters.empty()) return new tc_options(found);
+    // Loops are named as in the text that the options were saved with.
+    tc_module* raw = nullptr;
+    const tc_status status = tc_store_parse(store, static_cast<int32_t>(place->text), &raw);
+    if (status != TC_OK) throw tc::Error(status, tc_error_message());
+    const std::unique_ptr<tc_module> parsed(raw);
+    const std::string& text = parsed->definitions[place->definition].definition->text;
+    return new tc_options(tc::store::rename(found, text, wanted.text));
   });
 }
 

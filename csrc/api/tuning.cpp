@@ -40,6 +40,16 @@ tc::store::TuningKey key_of(const tc_definition* definition, const tc_options* o
                     chosen, tc::machine::look_up(tc::runtime::host_threads()).cpu);
 }
 
+/// A definition whose names Plans of this tuning can be said by.
+const tc::lang::Definition& named_like(const tc::store::Tuning& own,
+                                       const tc_definition* definition) {
+  const tc::lang::Definition& wanted = *required(definition, "definition").definition;
+  if (wanted.key != own.key.definition)
+    throw tc::UsageError("the Plan is for another definition than ", wanted.name, ":\n  ",
+                         own.key.text);
+  return wanted;
+}
+
 }  // namespace
 
 int32_t tc_store_tuning_count(const tc_store* store) {
@@ -51,7 +61,7 @@ tc_status tc_store_tuning(const tc_store* store, int32_t index, tc_tuning* tunin
     const tc::store::Tuning& found = at(required(store, "store").tunings, index, "tuning");
     const tc_store::TuningTexts& texts = store->tuning_texts[static_cast<size_t>(index)];
     return tc_tuning{found.key.definition.c_str(),
-                     found.text.c_str(),
+                     found.key.text.c_str(),
                      texts.arguments.c_str(),
                      texts.options.c_str(),
                      found.key.target.c_str(),
@@ -85,11 +95,8 @@ tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, int32_t 
   return give(options, "options", [&] {
     const tc::store::Tuning& own = at(required(store, "store").tunings, tuning, "tuning");
     const tc::MappingOptions& found = at(own.plans, index, "plan").options;
-    const tc::lang::Definition& wanted = *required(definition, "definition").definition;
-    if (wanted.key != own.key.definition)
-      throw tc::UsageError("the Plan is for another definition than ", wanted.name, ":\n  ",
-                           own.text);
-    return new tc_options(tc::store::rename(found, own.text, wanted.text));
+    const tc::lang::Definition& wanted = named_like(own, definition);
+    return new tc_options(tc::store::rename(found, own.key.text, wanted.text));
   });
 }
 
@@ -106,6 +113,22 @@ tc_status tc_store_trial(const tc_store* store, int32_t tuning, int32_t index, c
   });
 }
 
+tc_status tc_store_trial_options(const tc_store* store, int32_t tuning, int32_t index,
+                                 const tc_definition* definition, tc_options** options) {
+  return give(options, "options", [&]() -> tc_options* {
+    const tc::store::Tuning& own = at(required(store, "store").tunings, tuning, "tuning");
+    const tc::store::Trial& found = at(own.trials, index, "trial");
+    const tc::lang::Definition& wanted = named_like(own, definition);
+    tc::MappingOptions parsed;
+    try {
+      parsed = tc::parse_options(found.options);
+    } catch (const tc::UsageError&) {
+      return nullptr;
+    }
+    return new tc_options(tc::store::rename(parsed, own.key.text, wanted.text));
+  });
+}
+
 tc_status tc_store_add_tuning(tc_store* store, const tc_definition* definition,
                               const tc_options* options, const char* target, Tensors inputs,
                               int32_t input_count, Tensors outputs, int32_t output_count,
@@ -119,7 +142,6 @@ tc_status tc_store_add_tuning(tc_store* store, const tc_definition* definition,
     check_array(ratios, "ratios", trial_count, "trial_count");
     tc::store::Tuning added;
     added.key = key_of(definition, options, target, inputs, input_count, outputs, output_count);
-    added.text = definition->definition->text;
     added.measured = trial_count;
     for (int32_t k = 0; k < plan_count; ++k) {
       const tc_tuned_plan& plan = plans[k];
@@ -163,8 +185,14 @@ tc_status tc_store_find_tuning(const tc_store* store, const tc_definition* defin
   });
 }
 
-tc_status tc_store_use(const tc_store* store) {
-  return guarded([&] { tc::store::use(required(store, "store").tunings); });
+tc_status tc_store_use(const tc_store* store, int32_t* changed, int32_t capacity, int32_t* count) {
+  clear(count);
+  return guarded([&] {
+    const auto& tunings = required(store, "store").tunings;
+    required(count, "count");
+    check_array(changed, "changed", capacity, "capacity");
+    give_list(tc::store::use(tunings), changed, capacity, count);
+  });
 }
 
 void tc_forget_tunings(void) { tc::store::forget_tunings(); }

@@ -29,6 +29,7 @@ store::TuningKey tuning_key(const lang::Definition& definition, const Specialize
                             const CpuMachine& machine) {
   store::TuningKey key;
   key.definition = definition.key;
+  key.text = definition.text;
   for (const ir::Parameter& parameter : specialized.program.parameters) {
     store::TunedArgument argument;
     if (!parameter.scalar) {

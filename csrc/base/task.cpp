@@ -52,6 +52,11 @@ void forget(Task* task) {
 
 void set_interrupt_check(InterruptCheck check) { interrupt_check = check; }
 
+void leave_if_interrupted() {
+  const InterruptCheck check = interrupt_check.load();
+  if (check && check() != 0) throw Interrupted();
+}
+
 size_t stack_left() {
   // The lowest address of this thread's stack; the main thread's grows with its limit.
   thread_local const uintptr_t lowest = [] {

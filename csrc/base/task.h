@@ -30,6 +30,8 @@ class Interrupted : public Error {
 /// Whether the host wants the calling thread to stop waiting; null: never.
 using InterruptCheck = int (*)();
 void set_interrupt_check(InterruptCheck check);
+/// For who waits by itself: throws Interrupted where the host says so.
+void leave_if_interrupted();
 
 class Task {
  public:

@@ -53,17 +53,13 @@ std::string Scheduling::identity() const {
 std::optional<Options> Scheduling::options(
     const tensor_comprehensions::Definition& definition) const {
   if (!store_) return options_;
-  const std::string key = definition.key();
-  // What was saved last counts. Other than tc_store_find_options, texts of the compiler count too:
-  // a derivative is one.
-  std::string held;
-  for (int32_t k = store_->size(); k-- > 0;) {
-    for (const auto& stored : (*store_)[k].definitions) {
-      if (stored.key == key) return Options::parse(stored.options);
-      held += (held.empty() ? "" : ", ") + stored.name;
-    }
-  }
+  // Texts of the compiler count too: a derivative is one.
+  if (auto found = store_->find_options(definition, /*by_user=*/false)) return found;
   if (backward_) return std::nullopt;
+  std::string held;
+  for (int32_t k = store_->size(); k-- > 0;)
+    for (const auto& stored : (*store_)[k].definitions)
+      held += (held.empty() ? "" : ", ") + stored.name;
   throw CacheError(TC_CACHE_ERROR, "the file '" + file_ + "' has nothing about " +
                                        definition.name() + ": it holds " +
                                        (held.empty() ? "nothing" : held) +

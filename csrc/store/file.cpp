@@ -5,14 +5,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <climits>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
 #include <system_error>
+#include <thread>
 
 #include "base/error.h"
+#include "base/log.h"
+#include "base/task.h"
 #include "store/descriptor.h"
 
 namespace tc::store {
@@ -24,17 +29,19 @@ namespace {
                    advice.empty() ? "" : "; ", advice);
 }
 
+// Between two looks at a lock that another process holds: at first, and at most, which is some of
+// what Ctrl-C may take to have an effect.
+constexpr auto kFirstPause = std::chrono::milliseconds(1), kPause = std::chrono::milliseconds(50);
+constexpr auto kLong = std::chrono::seconds(2);
+
 /// Held by one process at a time: a file beside the one that is changed, since that one is
 /// replaced. It goes when it is let go; one that a killed process left behind is in nobody's way.
 class Lock {
  public:
   Lock(const std::string& path, const std::string& shown) : path_(path) {
     for (;;) {
-      descriptor_ = std::make_unique<Descriptor>(path, O_RDWR | O_CREAT);
-      if (!*descriptor_)
-        fail("write", shown, errno, concat("saving makes files beside it, as '", path, "'"));
-      while (flock(descriptor_->get(), LOCK_EX) != 0)
-        if (errno != EINTR) fail("lock", path, errno);
+      open(shown);
+      take();
       // Whoever held it before may have removed it meanwhile; then another has a new one.
       struct stat held, there;
       if (fstat(descriptor_->get(), &held) == 0 && stat(path.c_str(), &there) == 0 &&
@@ -49,6 +56,46 @@ class Lock {
   }
 
  private:
+  bool open(int flags) {
+    descriptor_ = std::make_unique<Descriptor>(path_, flags | O_NOFOLLOW | O_NONBLOCK);
+    return static_cast<bool>(*descriptor_);
+  }
+
+  /// The file that is there, or a new one.
+  void open(const std::string& shown) {
+    for (;;) {
+      // NFS locks only what may be written. Another user's, who was killed, may be read at least;
+      // and with O_CREAT some systems refuse those in folders such as /tmp.
+      if (open(O_RDWR) || (errno == EACCES && open(O_RDONLY))) return;
+      if (errno == ENOENT && open(O_RDWR | O_CREAT | O_EXCL)) {
+        struct stat made;
+        // It has nothing to hide, whatever files do that this user makes.
+        if (fstat(descriptor_->get(), &made) == 0)
+          (void)!fchmod(descriptor_->get(), (made.st_mode & 07777) | 0444);
+        return;
+      }
+      if (errno != EEXIST)
+        fail("write", shown, errno, concat("saving makes files beside it, as '", path_, "'"));
+    }
+  }
+
+  /// Waits for it, and asks the host meanwhile whether to go on.
+  void take() {
+    const auto start = std::chrono::steady_clock::now();
+    std::chrono::milliseconds pause = kFirstPause;
+    bool told = false;
+    while (flock(descriptor_->get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK && errno != EINTR) fail("lock", path_, errno);
+      leave_if_interrupted();
+      if (!told && std::chrono::steady_clock::now() - start > kLong) {
+        told = true;
+        tell("progress", concat("waiting for '", path_, "', which another process holds"));
+      }
+      std::this_thread::sleep_for(pause);
+      pause = std::min(2 * pause, kPause);
+    }
+  }
+
   std::string path_;
   std::unique_ptr<Descriptor> descriptor_;
 };

@@ -162,7 +162,7 @@ MappingOptions options_from_message(const pb::MappingOptions& message) {
 
 void tuning_to_message(const Tuning& tuning, pb::Tuning& message) {
   if (!message.has_key()) key_to_message(tuning.key, *message.mutable_key());
-  message.set_text(tuning.text);
+  message.set_text(tuning.key.text);
   message.set_measured(tuning.measured);
   message.clear_plans();
   for (const TunedPlan& plan : tuning.plans) {
@@ -190,7 +190,7 @@ void tuning_to_message(const Tuning& tuning, pb::Tuning& message) {
 Tuning tuning_from_message(const pb::Tuning& message) {
   Tuning tuning;
   tuning.key = key_from_message(message.key());
-  tuning.text = message.text();
+  tuning.key.text = message.text();
   tuning.measured = message.measured();
   for (const pb::TunedPlan& plan : message.plans())
     tuning.plans.push_back({options_from_message(plan.options()),

@@ -126,7 +126,7 @@ void check_words(const StoredText& text) {
 
 void check_words(const Tuning& tuning) {
   check_characters("key", tuning.key.definition);
-  check_characters("text", tuning.text);
+  check_characters("text", tuning.key.text);
   check_characters("target", tuning.key.target);
   check_characters("machine", tuning.key.machine);
   for (const TunedPlan& plan : tuning.plans) {
@@ -232,16 +232,17 @@ void add(pb::Text added, pb::File& file) {
   for (int k = texts.size() - 1; k > place; --k) texts.SwapElements(k, k - 1);
 }
 
-/// Adds what was found to what is known of the same key.
+/// Adds what was found to what is known of the same key; that stays as it is where it has all of
+/// it.
 void add(const Tuning& added, pb::File& file) {
   for (pb::Tuning& known : *file.mutable_tunings()) {
     if (known.key().definition() != added.key.definition) continue;
     Tuning merged = tuning_from_message(known);
     if (!(merged.key == added.key)) continue;
-    merge(added, merged);
-    return tuning_to_message(merged, known);
+    if (merge(added, merged)) tuning_to_message(merged, known);
+    return;
   }
-  Tuning merged{added.key, {}, {}, {}, 0};
+  Tuning merged{added.key, {}, {}, 0};
   merge(added, merged);
   tuning_to_message(merged, *file.add_tunings());
 }
@@ -331,7 +332,7 @@ std::string prune(const std::string& bytes, const Kept& kept, const std::string&
     const std::string& machine = tunings[k].key().machine();
     const bool other = !kept.machine.empty() && !machine.empty() && machine != kept.machine;
     Tuning tuning = tuning_from_message(tunings[k]);
-    merge({tuning.key, {}, {}, {}, 0}, tuning, kept.plans, kept.trials);
+    merge({tuning.key, {}, {}, 0}, tuning, kept.plans, kept.trials);
     if (other || (tuning.plans.empty() && tuning.trials.empty()))
       tunings.DeleteSubrange(k, 1);
     else
@@ -340,13 +341,15 @@ std::string prune(const std::string& bytes, const Kept& kept, const std::string&
   return finish(std::move(message), file);
 }
 
-const MappingOptions* find_options(const std::vector<StoredText>& texts, const std::string& key) {
-  for (auto text = texts.rbegin(); text != texts.rend(); ++text) {
-    if (!text->by_user) continue;  // nobody has chosen options for these
-    for (const StoredDefinition& definition : text->definitions)
-      if (definition.key == key) return &definition.options;
+std::optional<Place> find_last(const std::vector<StoredText>& texts, const std::string& key,
+                               bool by_user) {
+  for (size_t text = texts.size(); text-- > 0;) {
+    if (by_user && !texts[text].by_user) continue;
+    const std::vector<StoredDefinition>& all = texts[text].definitions;
+    for (size_t k = 0; k < all.size(); ++k)
+      if (all[k].key == key) return Place{text, k};
   }
-  return nullptr;
+  return std::nullopt;
 }
 
 }  // namespace tc::store

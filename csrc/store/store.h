@@ -2,6 +2,7 @@
 // operators by, and what tuning found. The form on disk is store.proto; file.h has the files.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,12 @@ struct Kept {
 /// The bytes of a file with fewer tunings.
 std::string prune(const std::string& bytes, const Kept& kept, const std::string& file);
 
-/// The options stored last for a definition of a user's with this key; null where there are none.
-const MappingOptions* find_options(const std::vector<StoredText>& texts, const std::string& key);
+struct Place {
+  size_t text = 0, definition = 0;
+};
+/// The definition with this key that was stored last. With `by_user`, texts of the compiler do not
+/// count: nobody has chosen options for these.
+std::optional<Place> find_last(const std::vector<StoredText>& texts, const std::string& key,
+                               bool by_user);
 
 }  // namespace tc::store

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/leaf_mutex.h"
 #include "base/notes.h"
+#include "store/rename.h"
 
 namespace tc::store {
 namespace {
@@ -53,6 +54,34 @@ std::string argument_text(const TunedArgument& argument) {
   return text;
 }
 
+bool same_times(const tc_times& a, const tc_times& b) {
+  return a.minimum == b.minimum && a.median == b.median && a.spread == b.spread && a.runs == b.runs;
+}
+
+/// Whether the options of two definitions of one key say the same.
+bool same_options(const TuningKey& a, const TuningKey& b) {
+  if (a.text == b.text || a.options.clusters.empty()) return a.options == b.options;
+  try {
+    return rename(a.options, a.text, b.text) == b.options;
+  } catch (const UsageError&) {
+    return false;  // nobody can tell
+  }
+}
+
+/// What was found, by the names of another text.
+Tuning renamed(const Tuning& found, const std::string& text) {
+  const Renamer rename(found.key.text, text);
+  Tuning result = found;
+  result.key.text = text;
+  result.key.options = rename(found.key.options);
+  for (TunedPlan& plan : result.plans) plan.options = rename(plan.options);
+  result.trials.clear();
+  for (const Trial& trial : found.trials)
+    if (std::optional<std::string> options = rename(trial.options))
+      result.trials.push_back({*options, trial.ratio});
+  return result;
+}
+
 struct Known {
   LeafMutex mutex;
   std::vector<Tuning> tunings;
@@ -70,21 +99,33 @@ double TunedPlan::ratio() const {
   return standard.minimum > 0 ? times.minimum / standard.minimum : 1;
 }
 
-bool TuningKey::operator==(const TuningKey& other) const {
-  return definition == other.definition && arguments == other.arguments && target == other.target &&
-         machine == other.machine && threads == other.threads && options == other.options;
+bool TunedPlan::operator==(const TunedPlan& other) const {
+  return options == other.options && same_times(times, other.times) &&
+         same_times(standard, other.standard) && processor == other.processor &&
+         version == other.version && time == other.time && code == other.code;
 }
 
-void merge(const Tuning& added, Tuning& known, size_t most_plans, size_t most_trials) {
-  if (known.text.empty()) known.text = added.text;
-  known.measured += added.measured;
+bool TuningKey::operator==(const TuningKey& other) const {
+  return definition == other.definition && arguments == other.arguments && target == other.target &&
+         machine == other.machine && threads == other.threads && same_options(*this, other);
+}
+
+bool merge(const Tuning& added, Tuning& known, size_t most_plans, size_t most_trials) {
+  if (known.key.text.empty()) known.key.text = added.key.text;
+  if (added.key.text != known.key.text)
+    return merge(renamed(added, known.key.text), known, most_plans, most_trials);
+  const std::vector<TunedPlan> plans = known.plans;
+  const std::vector<Trial> trials = known.trials;
   for (const TunedPlan& plan : added.plans) {
     auto same = std::find_if(known.plans.begin(), known.plans.end(),
                              [&](const TunedPlan& other) { return other.options == plan.options; });
-    if (same == known.plans.end())
+    if (same == known.plans.end()) {
       known.plans.push_back(plan);
-    else if (plan.time >= same->time)
-      *same = plan;  // what was measured last
+    } else if (plan.time >= same->time) {  // what was measured last
+      DeviceCode code = std::move(same->code);
+      *same = plan;
+      if (plan.code.cubin.empty()) same->code = std::move(code);
+    }
   }
   std::stable_sort(known.plans.begin(), known.plans.end(),
                    [](const TunedPlan& a, const TunedPlan& b) { return a.ratio() < b.ratio(); });
@@ -104,11 +145,14 @@ void merge(const Tuning& added, Tuning& known, size_t most_plans, size_t most_tr
   std::stable_sort(known.trials.begin(), known.trials.end(),
                    [&](const Trial& a, const Trial& b) { return rank(a) < rank(b); });
   if (known.trials.size() > most_trials) known.trials.resize(most_trials);
+  const bool is_new = !(known.plans == plans && known.trials == trials);
+  if (is_new) known.measured += added.measured;
+  return is_new;
 }
 
 std::optional<double> distance(const TuningKey& a, const TuningKey& b) {
   if (a.definition != b.definition || a.target != b.target || a.machine != b.machine ||
-      a.threads != b.threads || a.arguments.size() != b.arguments.size() || a.options != b.options)
+      a.threads != b.threads || a.arguments.size() != b.arguments.size() || !same_options(a, b))
     return std::nullopt;
   double sum = 0;
   for (size_t k = 0; k < a.arguments.size(); ++k) {
@@ -150,18 +194,26 @@ const Tuning* find_tuning(const std::vector<Tuning>& tunings, const TuningKey& k
   return nearest;
 }
 
-void use(const std::vector<Tuning>& tunings) {
+std::vector<size_t> use(const std::vector<Tuning>& tunings) {
+  std::vector<size_t> changed;
   const LeafLock lock(known().mutex);
-  for (const Tuning& tuning : tunings) {
+  for (size_t k = 0; k < tunings.size(); ++k) {
+    Tuning added = tunings[k];
+    added.trials.clear();
+    if (added.plans.empty()) continue;
     auto same = std::find_if(known().tunings.begin(), known().tunings.end(),
-                             [&](const Tuning& other) { return other.key == tuning.key; });
+                             [&](const Tuning& other) { return other.key == added.key; });
     if (same == known().tunings.end()) {
-      known().tunings.push_back(tuning);
-      known().tunings.back().trials.clear();
-    } else {
-      merge(tuning, *same, kMostPlans, 0);
+      known().tunings.push_back(std::move(added));
+      changed.push_back(k);
+      continue;
     }
+    const TunedPlan before = same->plans[0];
+    merge(added, *same, kMostPlans, 0);
+    const TunedPlan& fastest = same->plans[0];
+    if (!(fastest.options == before.options && fastest.code == before.code)) changed.push_back(k);
   }
+  return changed;
 }
 
 void forget_tunings() {
@@ -180,7 +232,7 @@ std::optional<Found> find_known(const TuningKey& key) {
   bool exact = false;
   const Tuning* found = find_tuning(known().tunings, key, &exact);
   if (!found) return std::nullopt;
-  return Found{found->plans[0], exact, arguments_text(found->key), found->text};
+  return Found{found->plans[0], exact, arguments_text(found->key), found->key.text};
 }
 
 }  // namespace tc::store

@@ -25,13 +25,15 @@ struct TunedArgument {
 /// What a Plan is for.
 struct TuningKey {
   std::string definition;                ///< as lang::Definition::key
+  std::string text;                      ///< of a definition with this key
   std::vector<TunedArgument> arguments;  ///< inputs, then outputs
   size_t inputs = 0;                     ///< how many of them are inputs
-  MappingOptions options;                ///< that hold whatever is found
+  MappingOptions options;                ///< that hold whatever is found, by the text's names
   std::string target;                    ///< "cpu", "cuda:sm_90"
   std::string machine;                   ///< see machine::likeness
   int threads = 1;                       ///< of the host, on the CPU
 
+  /// Whether all but names is equal.
   bool operator==(const TuningKey& other) const;
 };
 
@@ -39,8 +41,12 @@ struct TuningKey {
 struct DeviceCode {
   std::string cubin, log;
   uint32_t source_checksum = 0;  ///< of the text that it was made of (see base/checksum.h)
+  bool operator==(const DeviceCode& other) const {
+    return cubin == other.cubin && log == other.log && source_checksum == other.source_checksum;
+  }
 };
 
+/// By the names of the key's text, as trials.
 struct TunedPlan {
   MappingOptions options;  ///< all of it
   tc_times times = {};
@@ -51,16 +57,19 @@ struct TunedPlan {
 
   /// What it takes in units of the compiler's own Plan's.
   double ratio() const;
+  bool operator==(const TunedPlan& other) const;
 };
 
 struct Trial {
   std::string options;
   std::optional<double> ratio;  ///< nothing where it cannot run
+  bool operator==(const Trial& other) const {
+    return options == other.options && ratio == other.ratio;
+  }
 };
 
 struct Tuning {
   TuningKey key;
-  std::string text;  ///< of the definition
   std::vector<TunedPlan> plans;
   std::vector<Trial> trials;
   int64_t measured = 0;
@@ -69,8 +78,10 @@ struct Tuning {
 /// How many a file keeps of one key.
 constexpr size_t kMostPlans = 16, kMostTrials = 1024;
 
-/// Of two findings for one key, all Plans and trials, the fastest first, up to these numbers.
-void merge(const Tuning& added, Tuning& known, size_t most_plans = kMostPlans,
+/// Of two findings for one key, all Plans and trials by the names that the known one has, as they
+/// were measured last, the fastest first, up to these numbers. Whether that is something new: else
+/// the measurements are counted already.
+bool merge(const Tuning& added, Tuning& known, size_t most_plans = kMostPlans,
            size_t most_trials = kMostTrials);
 
 /// How far the arguments of a key are from those of another that is equal else: the sum over all
@@ -87,8 +98,9 @@ const Tuning* find_tuning(const std::vector<Tuning>& tunings, const TuningKey& k
 
 // ---- what this process knows, from the files that it has loaded
 
-/// Adds them to what is known; compilations from then on use it.
-void use(const std::vector<Tuning>& tunings);
+/// Adds them to what is known; compilations from then on use it. The numbers of those that changed
+/// which Plan is the fastest for their key.
+std::vector<size_t> use(const std::vector<Tuning>& tunings);
 /// Forgets all of it.
 void forget_tunings();
 /// The fastest Plan for a key, or for the nearest one.

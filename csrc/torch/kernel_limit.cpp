@@ -7,6 +7,7 @@
 #include <new>
 #include <vector>
 
+#include "torch/errors.h"
 #include "torch/operator.h"
 
 namespace tc_torch {
@@ -108,6 +109,17 @@ void KernelLimit::drop_until(int64_t kernels, int64_t bytes) {
     ++dropped_;
   }
   for (const auto& [op, specializations] : gone) op->drop(specializations);
+}
+
+void use_tunings(const tc_store* store) {
+  std::vector<int32_t> changed(static_cast<size_t>(tc_store_tuning_count(store)));
+  if (changed.empty()) return;
+  int32_t count = 0;
+  check(tc_store_use(store, changed.data(), static_cast<int32_t>(changed.size()), &count));
+  std::vector<std::string> keys;
+  for (int32_t k = 0; k < count; ++k)
+    keys.emplace_back(ask<tc_tuning>(tc_store_tuning, store, changed[static_cast<size_t>(k)]).key);
+  if (!keys.empty()) kernel_limit().drop_definitions(keys);
 }
 
 }  // namespace tc_torch

@@ -8,6 +8,8 @@
 #include <unordered_set>
 #include <vector>
 
+#include "tc/tc.h"
+
 namespace tc_torch {
 
 class Operator;
@@ -53,5 +55,9 @@ class KernelLimit {
 
 /// The process's.
 KernelLimit& kernel_limit();
+
+/// Kernels have the Plans of this store from now on (see tc_store_use): those that have others are
+/// forgotten.
+void use_tunings(const tc_store* store);
 
 }  // namespace tc_torch

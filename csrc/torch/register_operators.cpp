@@ -130,16 +130,6 @@ void register_operators(const std::string& text, const std::string& ns,
 
 namespace {
 
-/// What tuning found is for kernels that are compiled from now on.
-void use_tunings(const tc_store* store) {
-  std::vector<std::string> keys;
-  for (int32_t k = 0; k < tc_store_tuning_count(store); ++k)
-    keys.emplace_back(ask<tc_tuning>(tc_store_tuning, store, k).key);
-  if (keys.empty()) return;
-  check(tc_store_use(store));
-  kernel_limit().drop_definitions(keys);
-}
-
 std::vector<std::string> backwards_of(const tc_store* store, int32_t text, int32_t index) {
   std::vector<std::string> names;
   for (int32_t pair = 0; const char* name = tc_store_pair(store, text, index, pair); ++pair)

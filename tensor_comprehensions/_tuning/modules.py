@@ -10,7 +10,6 @@ from typing import Any
 import torch
 
 from tensor_comprehensions import _torch
-from tensor_comprehensions._define import use_tunings
 from tensor_comprehensions._errors import CacheError, TCError
 from tensor_comprehensions._options import MappingOptions
 from tensor_comprehensions._parameters import plural
@@ -109,7 +108,7 @@ def _use(problem: Problem, search: Search) -> None:
         return
     store = _torch.Store()
     store.add_tuning(*problem.key(), [tuned_plan(problem, search)], [])
-    use_tunings(store)
+    store.use()
 
 
 def tune(

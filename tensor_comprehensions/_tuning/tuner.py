@@ -9,6 +9,8 @@ import signal
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -45,6 +47,10 @@ def processor_name(device: torch.device) -> str:
 
 def _core_times(times: Times) -> _torch.Times:
     return _torch.Times(times.minimum, times.median, times.spread, times.runs)
+
+
+def _scaled(times: Times, factor: float) -> Times:
+    return replace(times, minimum=times.minimum * factor, median=times.median * factor)
 
 
 def tuned_plan(problem: Problem, search: Search) -> _torch.TunedPlan:
@@ -115,27 +121,72 @@ class TuningFile:
                 pass  # what is wrong is said of the file itself
         _torch.Store().save(self._path)
 
-    def save(self, search: Search, measured: Sequence[tuple[str, float | None]] = ()) -> None:
-        """Adds what a search has found so far; other processes may add theirs meanwhile."""
+    def _measured_again(
+        self, search: Search, measured: Sequence[tuple[str, float | None]]
+    ) -> list[_torch.TunedPlan]:
+        """Plans of the file that a search has measured and that did not win: as they are now, and
+        behind the one that did."""
+        assert search.best is not None and search.standard is not None
+        found = self._find(False)
+        trials = {trial.plan: trial for trial in search.trials}
+        ratios = {**dict(measured), **{plan: trial.ratio for plan, trial in trials.items()}}
+        again = []
+        for plan in found[0].plans if found else ():
+            ratio = ratios.get(plan.options)
+            if ratio is None or plan.options == search.best_plan:
+                continue
+            ratio = max(ratio, search.ratio * (1 + 1e-6))
+            trial = trials.get(plan.options)
+            times = trial.times if trial is not None else None
+            if times is None:  # another process has measured it
+                times = _scaled(search.standard, ratio)
+            standard = _scaled(search.standard, times.minimum / ratio / search.standard.minimum)
+            again.append(
+                _torch.TunedPlan(
+                    plan.options,
+                    _core_times(times),
+                    _core_times(standard),
+                    processor_name(self._problem.device),
+                    int(time.time()),
+                    None,  # type: ignore[arg-type]  # a pointer, which may be null
+                )
+            )
+        return again
+
+    def save(
+        self,
+        search: Search,
+        measured: Sequence[tuple[str, float | None]] = (),
+        ended: bool = True,
+    ) -> None:
+        """Adds what a search has found so far; other processes may add theirs meanwhile. One that
+        has ``ended`` says of what it has measured again how fast it is."""
         problem = self._problem
         if search.best is None or search.standard is None:
             return
-        plan = tuned_plan(problem, search)
+        plans = [tuned_plan(problem, search)]
+        if ended:
+            plans += self._measured_again(search, measured)
         new = search.trials[self._saved :]
         tried = [(trial.plan, trial.ratio) for trial in new]
         store = _torch.Store()
         store.add_tuning(
             *problem.key(),
-            [plan],
+            plans,
             [(text, -1.0 if ratio is None else ratio) for text, ratio in (*tried, *measured)],
         )
         store.save(self._path)
         self._saved += len(new)
 
-    def keep(self, search: Search, measured: Sequence[tuple[str, float | None]] = ()) -> None:
+    def keep(
+        self,
+        search: Search,
+        measured: Sequence[tuple[str, float | None]] = (),
+        ended: bool = True,
+    ) -> None:
         """Saves; a disk that is full, or gone, costs the file's additions and not the search."""
         try:
-            self.save(search, measured)
+            self.save(search, measured, ended)
         except CacheError as error:
             logger.warning(
                 "what tuning %s has found is not kept: %s; the best is %s",
@@ -152,7 +203,7 @@ def run_search(
     rank, _ = share = ranks.share()
     checkpoint: Callable[[Search], None] | None = None
     if stored is not None and rank == 0:  # which adds what the others measured in the end
-        checkpoint = stored.keep
+        checkpoint = partial(stored.keep, ended=False)
     search = Search(problem.definition.name)
     session: Session | None = None
     try:
@@ -165,7 +216,7 @@ def run_search(
     except BaseException as error:
         # What was measured until then is not lost.
         if stored is not None and search.trials:
-            stored.keep(search)
+            stored.keep(search, ended=False)
         if session is not None and session.terminated:
             os.kill(os.getpid(), signal.SIGTERM)  # which the search has only noted
         if isinstance(error, Exception):

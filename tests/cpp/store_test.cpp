@@ -3,6 +3,7 @@
 #include "store/store.h"
 
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -341,6 +342,24 @@ void test_a_child_of_the_holder_keeps_nobody_waiting() {
   std::filesystem::remove_all(folder);
 }
 
+/// One that is killed leaves the lock, and others have to be able to take it.
+void test_all_users_may_take_the_lock() {
+  std::string folder = (std::filesystem::temp_directory_path() / "tc_lock_XXXXXX").string();
+  CHECK(mkdtemp(folder.data()) != nullptr);
+  const std::string path = folder + "/file";
+  const mode_t before = umask(077);
+  struct stat lock = {}, file = {};
+  update_file(path, [&](const std::string&) {
+    CHECK_EQ(stat((path + ".lock").c_str(), &lock), 0);
+    return std::string("contents");
+  });
+  umask(before);
+  CHECK_EQ(lock.st_mode & 0777, mode_t{0644});
+  CHECK_EQ(stat(path.c_str(), &file), 0);
+  CHECK_EQ(file.st_mode & 0777, mode_t{0600});
+  std::filesystem::remove_all(folder);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -353,6 +372,7 @@ int main(int argc, char** argv) {
   test_additions_of_a_newer_version_stay();
   test_errors();
   test_a_child_of_the_holder_keeps_nobody_waiting();
+  test_all_users_may_take_the_lock();
   test_mutations(argc > 1 ? std::atoi(argv[1]) : 5000);
   return check::finish();
 }

@@ -128,7 +128,7 @@ OTHERS = {
         *("kMagicSize", "kHeader", "kFlags", "kMostFile", "kAbandoned", "kLeft", "kCountAnew"),
     },
     "store/code_folder.h": {"kMostCodeBytes"},
-    "store/file.cpp": {"kMostLinks"},
+    "store/file.cpp": {"kMostLinks", "kFirstPause", "kPause", "kLong"},
     "store/store.cpp": {"kVersion", "kTrailer"},
     "store/tuning.h": {"kMostPlans", "kMostTrials"},
     "torch/operator.cpp": {"kHugePage", "kInline"},

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import logging
 import os
 import pickle
 import random
@@ -11,6 +13,8 @@ import resource
 import signal
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 import zlib
 from collections.abc import Callable
@@ -431,6 +435,60 @@ def test_killed_savers_leave_a_whole_file(tmp_path: Path) -> None:
         saved = now
     tc.save(file, *texts)
     assert len(_torch.Store.read(str(file), False).texts()) == 40
+    assert os.listdir(tmp_path) == ["a.tc.pb"]
+
+
+SAVED_BY_ANOTHER = """
+import os, sys, torch
+import tensor_comprehensions as tc
+t = tc.define("def other_user(float(N) a) -> (b) { b(i) = 2 * a(i) }")
+if os.getuid() == 0:  # for whom everything may be written
+    os.setgid(65534)
+    os.setuid(65534)
+tc.save(sys.argv[1], t)
+"""
+
+
+def test_a_lock_of_another_user_is_in_nobodys_way() -> None:
+    """Who was killed while saving has left it."""
+    with tempfile.TemporaryDirectory() as folder:  # where everybody may write
+        os.chmod(folder, 0o777)
+        lock = Path(folder) / "a.tc.pb.lock"
+        lock.touch()
+        lock.chmod(0o444)
+        in_fresh_process(SAVED_BY_ANOTHER, Path(folder) / "a.tc.pb")
+        assert os.listdir(folder) == ["a.tc.pb"]
+
+
+def test_a_link_in_the_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    file = tmp_path / "a.tc.pb"
+    (tmp_path / "a.tc.pb.lock").symlink_to("elsewhere")
+    said = cache_error(lambda: tc.save(file, *prepared("followed", 1)))
+    assert "Too many levels of symbolic links" in said
+    assert os.listdir(tmp_path) == ["a.tc.pb.lock"]
+
+
+def test_waiting_for_a_lock_is_told_of_and_may_be_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file, lock = tmp_path / "a.tc.pb", tmp_path / "a.tc.pb.lock"
+    texts = prepared("waiting", 1)
+    with open(lock, "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        timer = threading.Timer(3, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        late = threading.Timer(60, fcntl.flock, (held, fcntl.LOCK_UN))
+        late.start()
+        warned = caplog.at_level(logging.WARNING, "tensor_comprehensions")
+        with warned, pytest.raises(KeyboardInterrupt):
+            tc.save(file, *texts)
+        assert late.is_alive()
+        late.cancel()
+        (line,) = [r.getMessage() for r in caplog.records if "waiting for" in r.getMessage()]
+        assert str(lock) in line and "another process" in line
+        assert not file.exists()
+        threading.Timer(0.2, fcntl.flock, (held, fcntl.LOCK_UN)).start()
+        tc.save(file, *texts)
     assert os.listdir(tmp_path) == ["a.tc.pb"]
 
 

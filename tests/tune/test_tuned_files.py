@@ -23,7 +23,7 @@ from sampling import REPEATED
 import tensor_comprehensions as tc
 from tensor_comprehensions import _torch
 from tensor_comprehensions._tuning.problem import Problem
-from tensor_comprehensions._tuning.trials import Search, Times
+from tensor_comprehensions._tuning.trials import Search, Times, Trial
 from tensor_comprehensions._tuning.tuner import TuningFile
 
 TMM = "def tmm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
@@ -69,6 +69,14 @@ def save(path: Path, rows: int = 3, ratio: float = 0.5, sizes: tuple[int, ...] =
     text = plan(rows, *sizes)
     TuningFile(path, problem(*sizes)).save(found(text, ratio))
     return text
+
+
+def save_other(path: Path, ratio: float = 0.5, measured: Any = ()) -> None:
+    """A Plan that was found for the same definition under other names."""
+    options = tc.MappingOptions().cluster("S0").registers(b=4, a=16).parallel(False)
+    options = options.copy("y(b, c)", statement="S0", order=(1, 0))
+    text = str(tc.compile(OTHER, "other", options, *inputs()).options)
+    TuningFile(path, Problem(OTHER, "other", inputs())).save(found(text, ratio), measured)
 
 
 def runs(source: str = TMM, entry: str = "tmm", sizes: tuple[int, ...] = ()) -> str:
@@ -119,6 +127,107 @@ def test_names_do_not_matter(tmp_path: Path) -> None:
     assert "tuned" in executor.explain()
     text = str(executor.options)
     assert ".registers(b=3, a=16)" in text and '.copy("y(b, c)"' in text
+
+
+def test_findings_under_several_names_are_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "model.tc.pb"
+    save(file, 3, 0.9)
+    save_other(file, 0.5)
+    (tuning,) = tunings(file)
+    assert len(tuning.plans) == 2 and all('.copy("B(n, k)"' in p.options for p in tuning.plans)
+    with caplog.at_level(logging.INFO, "tensor_comprehensions"):
+        text = str(tc.define(TMM, cache=file).tmm.compile(*inputs()).options)
+    assert ".registers(n=4, m=16)" in text and '.copy("B(n, k)"' in text
+    assert not any("does not fit" in r.getMessage() for r in caplog.records)
+
+
+@pytest.mark.parametrize("first", ["tmm", "other"])
+def test_files_of_several_names_are_loaded(first: str, tmp_path: Path) -> None:
+    """Whichever comes first, the faster Plan runs under both."""
+    files = {"tmm": tmp_path / "tmm.tc.pb", "other": tmp_path / "other.tc.pb"}
+    save(files["tmm"], 3, 0.9)
+    save_other(files["other"], 0.5)
+    tc.load(files.pop(first))
+    tc.load(*files.values())
+    assert ".registers(n=4, m=16)" in runs()
+    assert ".registers(b=4, a=16)" in runs(OTHER, "other")
+
+
+def test_a_search_goes_on_from_trials_under_other_names(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    text = save(file, 3, 0.9)
+    TuningFile(file, problem()).save(found(text, 0.9), [(text, 0.9), (plan(5), None)])
+    plans, trials = TuningFile(file, Problem(OTHER, "other", inputs())).begin()
+    assert [".registers(b=3, a=16)" in each for each in plans] == [True]
+    assert [options.count('.copy("y(b, c)"') for options, _ in trials] == [1, 1]
+    assert [ratio for _, ratio in trials] == [0.9, None]
+    save_other(file, 0.5, [(plans[0], 0.8), (trials[1][0], 1.2)])
+    (tuning,) = tunings(file)
+    assert tuning.trials == [(text, 0.8), (plan(5), 1.2)]
+
+
+def test_options_of_a_file_have_the_names_of_a_definition(tmp_path: Path) -> None:
+    file = tmp_path / "model.tc.pb"
+    options = tc.MappingOptions().cluster("S0").order("m", "n").tile("task", m=16)
+    tc.save(file, tc.define(TMM, options))
+    t = tc.define(OTHER, cache=file)
+    wanted = tc.MappingOptions().cluster("S0").order("a", "b").tile("task", a=16)
+    assert t.other.options == wanted
+    a, b = inputs()
+    torch.testing.assert_close(t.other(a, b), a @ b.t(), rtol=1e-5, atol=1e-5)
+
+
+#: Equal but for names, which are exchanged.
+STRAIGHT = "def straight(float(M,K) A, float(M,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
+CROSSED = "def crossed(float(M,K) A, float(M,K) B) -> (C) { C(n,m) +=! A(n,k) * B(m,k) }"
+
+
+def test_options_of_a_user_hold_under_exchanged_names(tmp_path: Path) -> None:
+    """A Plan was found for the same words, which say something else of the other definition."""
+    file = tmp_path / "model.tc.pb"
+    given = inputs(40, 40)
+    options = tc.MappingOptions().cluster("S0").order("m", "n")
+    text = str(tc.compile(STRAIGHT, "straight", options, *given).options)
+    TuningFile(file, Problem(STRAIGHT, "straight", given, options)).save(found(text))
+    tc.load(file)
+    assert "tuned" in tc.compile(STRAIGHT, "straight", options, *given).explain()
+    executor = tc.compile(CROSSED, "crossed", options, *given)
+    assert "tuned" not in executor.explain() and '.order("m", "n")' in str(executor.options)
+    same = tc.MappingOptions().cluster("S0").order("n", "m")
+    executor = tc.compile(CROSSED, "crossed", same, *given)
+    assert "tuned" in executor.explain() and '.order("n", "m")' in str(executor.options)
+    # One finding, whatever the names.
+    TuningFile(file, Problem(CROSSED, "crossed", given, same)).save(
+        found(str(executor.options), 0.4)
+    )
+    (tuning,) = tunings(file)
+    assert [p.options for p in tuning.plans] == [text]
+    TuningFile(file, Problem(CROSSED, "crossed", given, options)).save(found(runs_crossed(given)))
+    assert len(tunings(file)) == 2
+
+
+def runs_crossed(given: tuple[torch.Tensor, ...]) -> str:
+    options = tc.MappingOptions().cluster("S0").order("m", "n")
+    return str(tc.compile(CROSSED, "crossed", options, *given).options)
+
+
+def test_each_statement_has_names_of_its_own(tmp_path: Path) -> None:
+    """The same one may mean other loops in each of them."""
+    head = "(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k)\n"
+    one = "def one" + head + "C(m,n) = fmax(C(m,n), 0) }"
+    two = "def two" + head + "C(n,m) = fmax(C(n,m), 0) }"
+    options = tc.MappingOptions().cluster("S0", "S1").order("m", "n").tile("task", m=16)
+    options = options.copy("B(n, k)", statement="S0", order=(1, 0))
+    file = tmp_path / "model.tc.pb"
+    tc.save(file, tc.define(one, options))
+    t = tc.define(two, cache=file)
+    wanted = tc.MappingOptions().cluster("S0", "S1").order("n", "m").tile("task", n=16)
+    wanted = wanted.copy("B(n, k)", statement="S0", order=(1, 0))
+    assert t.two.options == wanted
+    a, b = inputs()
+    torch.testing.assert_close(t.two(a, b), (a @ b.t()).relu(), rtol=1e-5, atol=1e-5)
 
 
 def test_options_of_a_user_are_not_overruled(tmp_path: Path) -> None:
@@ -310,6 +419,68 @@ def test_additions_are_merged(tmp_path: Path) -> None:
     assert first.plans[0].times.minimum == pytest.approx(0.4e-3)
     assert first.plans[0].standard.median == pytest.approx(1.1e-3)
     assert first.plans[0].processor and first.plans[0].version == _torch.core_version()
+
+
+def measured_as(text: str, ratio: float, of: Search) -> Search:
+    """With a candidate that was measured and did not win."""
+    times = Times(ratio * 1e-3, ratio * 1.1e-3, 1.1, 5)
+    of.trials = [Trial(1, text, "measured", times=times, ratio=ratio)]
+    return of
+
+
+@pytest.mark.parametrize("ratio", [1.3, 0.99])
+def test_what_was_measured_last_counts(ratio: float, tmp_path: Path) -> None:
+    """Whatever an earlier search found: what did not win again is behind."""
+    file = tmp_path / "model.tc.pb"
+    own = runs()
+    text = save(file, 3, 0.9)
+    TuningFile(file, problem()).save(measured_as(text, ratio, found(own, 1.0)))
+    (tuning,) = tunings(file)
+    assert [p.options for p in tuning.plans] == [own, text]
+    last = tuning.plans[1]
+    assert last.times.minimum == pytest.approx(ratio * 1e-3)
+    assert last.times.minimum / last.standard.minimum == pytest.approx(max(ratio, 1.0), rel=1e-4)
+    assert str(tc.define(TMM, cache=file).tmm.compile(*inputs()).options) == own
+    # What was not measured again keeps what it has.
+    fast = save(file, 4, 0.4)
+    TuningFile(file, problem()).save(measured_as(text, 0.8, found(own, 1.0)))
+    assert [p.options for p in tunings(file)[0].plans] == [fast, own, text]
+
+
+def test_other_processes_measure_plans_again(tmp_path: Path) -> None:
+    """Of which only the ratio is known."""
+    file = tmp_path / "model.tc.pb"
+    text = save(file, 3, 0.9)
+    own = runs()
+    TuningFile(file, problem()).save(found(own, 1.0), [(text, 1.5)])
+    (tuning,) = tunings(file)
+    assert [p.options for p in tuning.plans] == [own, text]
+    last = tuning.plans[1]
+    assert last.times.minimum / last.standard.minimum == pytest.approx(1.5)
+
+
+def test_a_search_that_goes_on_moves_nothing_behind(tmp_path: Path) -> None:
+    """Nothing has won yet: the last comparison is still to come."""
+    file = tmp_path / "model.tc.pb"
+    text, own = save(file, 3, 0.9), runs()
+    TuningFile(file, problem()).save(measured_as(text, 0.85, found(own, 1.0)), ended=False)
+    (tuning,) = tunings(file)
+    assert [p.options for p in tuning.plans] == [text, own]
+    assert tuning.plans[0].times.minimum == pytest.approx(0.9e-3)
+
+
+def test_merging_a_file_again_changes_nothing(tmp_path: Path) -> None:
+    file, more = tmp_path / "model.tc.pb", tmp_path / "more.tc.pb"
+    save(file, 3, 0.9)
+    TuningFile(more, problem()).save(found(plan(4)), [(plan(4), 0.5), (plan(5), None)])
+    store = _torch.Store.read(str(more), False)
+    store.save(str(file))
+    before = file.read_bytes()
+    assert tunings(file)[0].measured == 2
+    store.save(str(file))
+    assert file.read_bytes() == before
+    _torch.Store.read(str(file), False).save(str(file))
+    assert file.read_bytes() == before
 
 
 def test_texts_and_plans_share_a_file(tmp_path: Path) -> None:
@@ -603,6 +774,53 @@ def test_an_executor_runs_what_it_tells_of(tmp_path: Path) -> None:
     assert tc.cache_info().compiled <= compiled + 1
     assert "tuned" not in before.explain() and str(before.options) == options
     assert "tuned" in tc.compile(TMM, "tmm", None, *inputs()).explain()
+
+
+def test_a_plan_for_these_sizes_runs_beside_one_for_the_nearest(tmp_path: Path) -> None:
+    """A kernel that somebody holds was made where the Plan was not expected to be fast."""
+    file = tmp_path / "model.tc.pb"
+    slow = tc.MappingOptions().cluster("S0").vector(False).registers().nest(None).parallel(False)
+    text = str(tc.compile(TMM, "tmm", slow, *inputs()).options)
+    TuningFile(file, problem()).save(found(text))
+    tc.load(file)
+    sizes = (34, 40, 20)
+    held = tc.compile(TMM, "tmm", None, *inputs(*sizes))
+    assert str(held.options) != text
+    TuningFile(file, problem(*sizes)).save(found(text))
+    tc.load(file)
+    assert runs(sizes=sizes) == text
+    assert str(held.options) != text
+
+
+def test_loading_again_keeps_kernels(tmp_path: Path) -> None:
+    """Only those go that would be others now."""
+    file = tmp_path / "model.tc.pb"
+    save(file)
+    relu = "def relu(float(N) A) -> (B) { B(n) = fmax(A(n), 0) }"
+    x = torch.randn(50)
+    relus = Problem(relu, "relu", (x,))
+    TuningFile(file, relus).save(found(str(tc.compile(relu, "relu", None, x).options)))
+    t, r = tc.define(TMM, cache=file), tc.define(relu)
+    a, b = inputs()
+
+    def compiled() -> int:
+        before = tc.cache_info().compiled
+        t.tmm(a, b)
+        r.relu(x)
+        return tc.cache_info().compiled - before
+
+    assert compiled() == 2
+    tc.load(file)
+    tc.define(TMM, cache=file)
+    assert compiled() == 0
+    # The same Plan, measured once more, and a slower one.
+    save(file)
+    save(file, 4, 0.9)
+    tc.load(file)
+    assert compiled() == 0
+    save(file, 5, 0.1)
+    tc.load(file)
+    assert compiled() == 1
 
 
 def test_definitions_with_options_read_their_file(tmp_path: Path) -> None:

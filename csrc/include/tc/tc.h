@@ -332,10 +332,11 @@ TC_API tc_status tc_store_add_pair(tc_store* store, int32_t text, int32_t index,
 /* The backwards that a definition was saved with, as NAMESPACE::OPERATOR_NAME; NULL past the last.
  * Graphs call a pair by both names of operators, joined by "_with_". */
 TC_API const char* tc_store_pair(const tc_store* store, int32_t text, int32_t index, int32_t pair);
-/* The options of the text that was saved last among those of users with a definition of this key
- * (see tc_definition_key); NULL where there is none. */
-TC_API tc_status tc_store_find_options(const tc_store* store, const char* key,
-                                       tc_options** options);
+/* The options that were saved last for a definition which is equal to this one but for names, as
+ * options of this one; NULL where there are none. With `by_user` only texts of users count. A
+ * TC_CACHE_ERROR where they speak of loops, and this version refuses the text that has them. */
+TC_API tc_status tc_store_find_options(const tc_store* store, const tc_definition* definition,
+                                       int32_t by_user, tc_options** options);
 /* Adds the texts to those that a file holds. What is there already is not written twice. Readers
  * see the file as it was or as it will be; a TC_CACHE_ERROR leaves it as it was. Several processes
  * may do this at once. */
@@ -382,6 +383,10 @@ TC_API tc_status tc_store_tuned_options(const tc_store* store, int32_t tuning, i
  * it cannot run. */
 TC_API tc_status tc_store_trial(const tc_store* store, int32_t tuning, int32_t index,
                                 const char** options, double* ratio);
+/* Such a Plan as options of a definition, whose names may be others; NULL where this version has no
+ * such options. */
+TC_API tc_status tc_store_trial_options(const tc_store* store, int32_t tuning, int32_t index,
+                                        const tc_definition* definition, tc_options** options);
 /* Adds what was found for arguments as tc_compile takes them. A file keeps of all additions those
  * that are the fastest, 16 Plans and 1,024 trials. */
 TC_API tc_status tc_store_add_tuning(tc_store* store, const tc_definition* definition,
@@ -400,8 +405,11 @@ TC_API tc_status tc_store_find_tuning(const tc_store* store, const tc_definition
                                       int32_t nearest, int32_t* index, int32_t* exact);
 /* Kernels that are compiled from now on have the Plans of this store, where definition, options,
  * arguments, machine and threads are those that a Plan was found for; for other sizes those of the
- * nearest, if the model agrees. What of them does not fit is logged, and not taken. */
-TC_API tc_status tc_store_use(const tc_store* store);
+ * nearest, if the model agrees. What of them does not fit is logged, and not taken. Writes the
+ * numbers of at most `capacity` tunings that changed which Plan is the fastest, and how many there
+ * are: kernels of these definitions may be others now. */
+TC_API tc_status tc_store_use(const tc_store* store, int32_t* changed, int32_t capacity,
+                              int32_t* count);
 /* Forgets what all stores have said. */
 TC_API void tc_forget_tunings(void);
 /* Keeps of each definition and arguments in a file the fastest Plans and trials, and with

@@ -400,9 +400,10 @@ class Store {
   void add_pair(int32_t text, int32_t index, const std::string& backward) {
     check(tc_store_add_pair(store_.get(), text, index, backward.c_str()));
   }
-  /// The options saved last for a definition with this key.
-  std::optional<Options> find_options(const std::string& key) const {
-    auto* options = detail::ask<tc_options*>(tc_store_find_options, store_.get(), key.c_str());
+  /// The options saved last for a definition, whatever names it had; of texts by users, or of all.
+  std::optional<Options> find_options(const Definition& definition, bool by_user = true) const {
+    auto* options =
+        detail::ask<tc_options*>(tc_store_find_options, store_.get(), definition.get(), by_user);
     if (!options) return std::nullopt;
     return Options(options);
   }

@@ -384,10 +384,6 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
       "limit_kernels", [](int64_t kernels, int64_t bytes) { kernel_limit().set(kernels, bytes); },
       py::arg("kernels"), py::arg("bytes"));
   m.def("clear_kernels", [] { kernel_limit().clear(); });
-  m.def(
-      "drop_kernels",
-      [](const std::vector<std::string>& keys) { kernel_limit().drop_definitions(keys); },
-      py::arg("keys"));
   m.def("mangle", mangle, py::arg("name"), py::arg("taken"), py::arg("prefix"));
   m.def("name_of_contents", name_of_contents, py::arg("definition"), py::arg("scheduling"),
         py::arg("count"));

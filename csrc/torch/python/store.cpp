@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "torch/errors.h"
+#include "torch/kernel_limit.h"
 #include "torch/python/parts.h"
 #include "torch/python/python_lock.h"
 #include "torch/python/python_values.h"
@@ -98,8 +99,9 @@ class Store {
     }
   }
 
-  std::optional<std::string> find_options(const std::string& key) const {
-    const OptionsPtr found(ask<tc_options*>(tc_store_find_options, store_.get(), key.c_str()));
+  std::optional<std::string> find_options(const std::shared_ptr<Definition>& definition) const {
+    const OptionsPtr found(
+        ask<tc_options*>(tc_store_find_options, store_.get(), definition->get(), /*by_user=*/1));
     return found ? std::optional<std::string>(tc_options_text(found.get())) : std::nullopt;
   }
 
@@ -110,7 +112,7 @@ class Store {
   }
 
   /// The one for these arguments, or for others near to them; whether it is for these. Its Plans
-  /// have the names of this definition.
+  /// and trials have the names of this definition.
   std::optional<std::pair<Tuning, bool>> find_tuning(const std::shared_ptr<Definition>& definition,
                                                      const Options* options,
                                                      const std::string& target,
@@ -131,6 +133,15 @@ class Store {
                                                 static_cast<int32_t>(k), definition->get()));
       found.plans[k].options = tc_options_text(renamed.get());
     }
+    if (found.text == tc_definition_text(definition->get()))
+      return std::make_pair(std::move(found), exact != 0);
+    std::vector<std::pair<std::string, double>> trials;
+    for (size_t k = 0; k < found.trials.size(); ++k) {
+      const OptionsPtr renamed(ask<tc_options*>(tc_store_trial_options, store_.get(), index,
+                                                static_cast<int32_t>(k), definition->get()));
+      if (renamed) trials.emplace_back(tc_options_text(renamed.get()), found.trials[k].second);
+    }
+    found.trials = std::move(trials);
     return std::make_pair(std::move(found), exact != 0);
   }
 
@@ -158,7 +169,7 @@ class Store {
                               ratios.data(), static_cast<int32_t>(texts.size())));
   }
 
-  void use() const { check(tc_store_use(store_.get())); }
+  void use() const { use_tunings(store_.get()); }
 
   void save(const std::string& path) const { check(tc_store_save(store_.get(), c_text(path))); }
 
@@ -262,7 +273,7 @@ void bind_store(py::module_& m) {
       .def("texts", &Store::texts)
       .def("check_text", &Store::check_text, py::arg("index"), py::call_guard<Unlocked>())
       .def("add", &Store::add, py::arg("text"))
-      .def("find_options", &Store::find_options, py::arg("key"))
+      .def("find_options", &Store::find_options, py::arg("definition"))
       .def("tunings", &Store::tunings)
       .def("find_tuning", &Store::find_tuning, py::arg("definition"), py::arg("options"),
            py::arg("target"), py::arg("inputs"), py::arg("outputs"), py::arg("nearest"))

@@ -98,9 +98,8 @@ class Interface {
     tables_.gpu_words = "table shift is on cuda:0";
     store_ = make_store();
     require(tc_store_create(&added_to_));
-    tc_stored_definition stored;
-    require(tc_store_definition(store_, 0, 0, &stored));
-    key_ = stored.key;
+    require(tc_store_parse(store_, 0, &stored_module_));
+    require(tc_module_find(stored_module_, "h", &stored_));
     require(tc_kernel_text(kernel_, "options", &text));
     whole_ = text;
     require(tc_options_parse(text, &whole_options_));
@@ -123,6 +122,7 @@ class Interface {
     tc_kernel_free(kernel_);
     tc_einsum_free(einsum_);
     tc_options_free(options_);
+    tc_module_free(stored_module_);
     tc_module_free(module_);
   }
   Interface(const Interface&) = delete;
@@ -205,7 +205,8 @@ class Interface {
   std::vector<void*> pointers_;
   std::deque<std::vector<void*>> bad_pointers_;
   tc_store* added_to_ = nullptr;
-  std::string key_;
+  tc_module* stored_module_ = nullptr;
+  const tc_definition* stored_ = nullptr;
   tc_space* space_ = nullptr;
   tc_options* whole_options_ = nullptr;
   std::string whole_;
@@ -489,11 +490,10 @@ inline std::vector<Entry> Interface::entries() {
              Argument(0).also("past the last", 1000).also("the largest", INT32_MAX)}))
       .arguments[3]
       .negative_words = "pair";
-  add(entry(
-      "tc_store_find_options", tc_store_find_options,
-      {handle(store_), Argument(key_.c_str()).also("no such key", "").also("no UTF-8", "\xff"),
-       made_options_.argument()},
-      free_options));
+  add(entry("tc_store_find_options", tc_store_find_options,
+            {handle(store_), handle(stored_).also("one that it does not have", f_),
+             Argument(1).any(), made_options_.argument()},
+            free_options));
   add(entry("tc_store_save", tc_store_save,
             {handle(store_),
              path_argument(written_)
@@ -555,12 +555,20 @@ inline std::vector<Entry> Interface::entries() {
   add(entry("tc_store_trial", tc_store_trial,
             {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "trial"),
              text_.argument(), seconds_.argument()}));
+  add(entry(
+      "tc_store_trial_options", tc_store_trial_options,
+      {handle(store_), Argument(0).below(1, "tuning"), Argument(0).below(1, "trial"),
+       handle(f_).bad("another one", g_, "another definition than g"), made_options_.argument()},
+      free_options));
   std::vector<Argument> finds = add_tuning(handle(store_));
   finds.push_back(Argument(1).any());
   finds.push_back(count_.argument());
   finds.push_back(index_.argument());
   add(entry("tc_store_find_tuning", tc_store_find_tuning, finds)).tried_without_memory = false;
-  add(entry("tc_store_use", tc_store_use, {handle(store_)}, [](Bits) { tc_forget_tunings(); }));
+  add(entry(
+      "tc_store_use", tc_store_use,
+      {handle(store_), Argument(candidates_), Argument(64).also("no room", 0), count_.argument()},
+      [](Bits) { tc_forget_tunings(); }));
   add(entry("tc_forget_tunings", tc_forget_tunings, {}));
   add(entry("tc_store_prune", tc_store_prune,
             {path_argument(saved_)
