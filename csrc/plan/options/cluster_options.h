@@ -65,8 +65,8 @@ bool flag_argument(const PythonCall& call, const std::string& allowed = "True or
 /// UsageError: MappingOptions.<the call>: expected what is allowed.
 [[noreturn]] void refuse(const PythonCall& call, const std::string& allowed);
 
-/// A value that names a statement or a loop. UsageError for others: one with a backslash or a line's
-/// end would print as what is no Python.
+/// A value that names a statement or a loop. UsageError for others: one with a backslash or a
+/// line's end would print as what is no Python.
 std::string checked_name(const PythonValue& value, const PythonCall& call,
                          const std::string& allowed);
 
