@@ -198,7 +198,9 @@ def _as_table(name: str, table: Any) -> torch.Tensor:
     if not isinstance(table, torch.Tensor):
         try:
             # Whatever device is the default.
-            return torch.as_tensor(table, device="cpu")
+            made = torch.as_tensor(table, device="cpu")
+            # To PyTorch a list of nothing is one of floats.
+            return made if made.numel() or hasattr(table, "dtype") else made.to(torch.int64)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ShapeError(
                 f"einsum: table {name}: expected a tensor, list or array of integers but got "

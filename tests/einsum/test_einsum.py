@@ -661,3 +661,9 @@ def test_a_table_that_inference_has_seen_first_is_trained_with() -> None:
     result.sum().backward()
     windows = torch.stack([data[:, c, c : c + 6].sum() for c in range(3)])
     torch.testing.assert_close(mix.grad, windows[:, None].expand(3, 4), rtol=1e-4, atol=1e-4)
+
+
+def test_an_empty_list_is_one_of_integers() -> None:
+    x = torch.randn(0, 9)
+    wanted = tc.einsum("c(h+s[c]) -> h", x, s=torch.zeros(0, dtype=torch.int64))
+    assert torch.equal(tc.einsum("c(h+s[c]) -> h", x, s=[]), wanted)
