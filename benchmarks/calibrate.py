@@ -44,6 +44,7 @@ FACTS = {
     "scattered_store_cycles": (0.5, 8),
     "far_store_cycles": (2, 60),
     "lanes_sum_cycles": (1, 16),
+    "strided_lane_cycles": (0.4, 2),
     "gathered_lane_cycles": (0.4, 2),
 }
 STEPS = (1.5, 1.3, 1.15)

@@ -79,8 +79,9 @@ struct CpuMachine {
   /// and alone on another page than the one before, for which a line of memory is fetched again.
   double transposed_store_cycles = 0.6, scattered_store_cycles = 2, far_store_cycles = 14;
   double lanes_sum_cycles = 4;  ///< to add up the lanes of a sum
-  /// A lane of a vector whose lanes lie anywhere: it is loaded by itself, and put into its place.
-  double gathered_lane_cycles = 1;
+  /// A lane of a vector that is loaded by itself and put into its place: where lanes lie at a
+  /// distance that is known, and where they lie anywhere.
+  double strided_lane_cycles = 1, gathered_lane_cycles = 1;
   /// From the last terms of a sum of lanes to what waits for it; and of work that a core looks
   /// ahead in, meanwhile (measured with a Zen 4, benchmarks/thresholds.md).
   double waited_sum_cycles = 27, window_cycles = 80;

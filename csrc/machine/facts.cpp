@@ -202,6 +202,8 @@ const std::vector<Fact>& facts() {
       {TC_FACT(scattered_store_cycles), "cycles", "a result that is stored alone", 0, 0},
       {TC_FACT(far_store_cycles), "cycles", "the same on another page than the one before", 0, 0},
       {TC_FACT(lanes_sum_cycles), "cycles", "to add up the lanes of a sum", 0, 0},
+      {TC_FACT(strided_lane_cycles), "cycles", "a lane of a vector whose lanes lie far apart", 0,
+       0},
       {TC_FACT(gathered_lane_cycles), "cycles", "a lane of a vector whose lanes lie anywhere", 0,
        0},
       {TC_FACT(waited_sum_cycles), "cycles", "from the last terms of a sum of lanes to its use", 0,

@@ -158,8 +158,9 @@ class Planner {
     // Lanes of a vector that costs infinitely much would meet in one place.
     const bool may_be_vector = !vector_ || !std::isinf(members_.back().cost);
     if (cluster_.shared > 0 && (may_be_vector || forms.empty())) {
-      add(as_tiles());
+      add(as_tiles(vector_));
       add(as_element_blocks(forms.back()));
+      if (vector_ && !constraints_.cluster.vector && gathers()) add(as_tiles(false));
     }
     return forms;
   }
@@ -383,19 +384,34 @@ class Planner {
     return form;
   }
 
+  /// Whether data says where the lanes of a read lie along the shared vector. Some processors
+  /// gather these more slowly than they load them one by one.
+  bool gathers() const {
+    if (inner_loops_) return false;
+    for (size_t s = 0; s < cluster_.statements.size(); ++s) {
+      const std::string& vector = iterator_along(cluster_, members_.back(), s).name;
+      for (const ir::MemoryAccess& access : accesses(in_.program, *cluster_.statements[s]->source))
+        if (!access.write && is_gather(access, in_.program) &&
+            !stride_along(access, in_.layouts.at(access.tensor), vector))
+          return true;
+    }
+    return false;
+  }
+
   /// Tiles of elements, or of results that reductions keep in memory.
-  Form as_tiles() const {
+  Form as_tiles(bool vector) const {
     const std::vector<int64_t> sizes = tile_sizes();
     const std::string what = inner_loops_ ? "tiles of results in memory" : "element by element";
-    Form form{inner_loops_ ? &kTilesInMemory : &kElements, inner_loops_ ? "in " + what : what};
+    Form form{inner_loops_ ? &kTilesInMemory : &kElements,
+              concat(inner_loops_ ? "in " : "", what, vector_ && !vector ? ", scalar" : "")};
     form.plan = begin_plan(cluster_, members_, sizes, parallel_ ? Tasks::Parallel : Tasks::Serial);
     form.plan.points = place_points();
-    form.plan.vector = vector_;
+    form.plan.vector = vector;
     const std::string last = name_of(cluster_, members_.back());
-    form.choice = {{"form", what + (vector_                  ? ", vectors along " + last
+    form.choice = {{"form", what + (vector                   ? ", vectors along " + last
                                     : constraints_.vectorize ? ", scalar"
                                                              : ", scalar as the options say")}};
-    if (vector_) {
+    if (vector) {
       form.vector = last;
       form.choice.push_back(describe_vectors(cluster_, members_));
     }

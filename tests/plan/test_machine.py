@@ -197,3 +197,24 @@ def test_requests_ahead_follow_the_facts(monkeypatch: pytest.MonkeyPatch) -> Non
         )
         requests.append(tc.compile(text, "f", None, *values).text("stmt").count("prefetch"))
     assert requests[0] > requests[1] > 0
+
+
+GATHERS = """def gather(float(C,W) A, int32(X) I, int32(X) J) -> (B) {
+    B(c,x) = A(c, I(x)) + A(c, J(x)) where x in 0:X
+}"""
+
+
+@pytest.mark.parametrize(("cycles", "vector"), [(0.3, True), (4, False)])
+def test_slow_gathers_are_left_to_scalar_loads(
+    cycles: float, vector: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(
+        "TC_MACHINE", f"vector_bits=512,cores=2,library_rate=1,gathered_lane_cycles={cycles}"
+    )
+    a, i, j = torch.randn(64, 40), *torch.randint(0, 40, (2, 500), dtype=torch.int32)
+    executor = tc.compile(GATHERS, "gather", None, a, i, j)
+    assert f".vector({vector})" in str(executor.options)
+    assert torch.equal(executor(a, i, j), a[:, i.long()] + a[:, j.long()])
+    # What the options say holds.
+    given = tc.MappingOptions("default").cluster("S0").vector(True)
+    assert ".vector(True)" in str(tc.compile(GATHERS, "gather", given, a, i, j).options)

@@ -83,3 +83,22 @@ def test_guarded_reads_stay_inside() -> None:
     wanted = torch.full((45, 75), 7.0)
     wanted[:40, :70] = a.t()
     assert torch.equal(padded(a), wanted)
+
+
+def test_short_squares_share_a_task() -> None:
+    """Of those that lie next to each other in what is read; large ones have one of their own."""
+    reverse = "def reverse(float(A,B,C,D) X) -> (O) { O(d,c,b,a) = X(a,b,c,d) }"
+    for sizes, tiles in [
+        ((16, 32, 28, 28), "c=7, b=1, d=28, a=16"),
+        ((16, 9, 3, 28), "c=3, b=3, d=28, a=16"),
+        ((70, 5, 6, 80), "c=1, b=1, d=64, a=64"),
+    ]:
+        x = torch.randn(sizes)
+        executor = tc.compile(reverse, "reverse", None, x)
+        assert f'tile("task", {tiles})' in str(executor.options)
+        assert torch.equal(executor(x), x.permute(3, 2, 1, 0))
+    x = torch.randn(16, 32, 28, 28)
+    given = tc.MappingOptions("default").cluster("S0").tile("task", b=4)
+    executor = tc.compile(reverse, "reverse", given, x)
+    assert "b=4" in str(executor.options)
+    assert torch.equal(executor(x), x.permute(3, 2, 1, 0))

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <limits>
 
+#include "base/numbers.h"
 #include "ir/loops.h"
 #include "plan/forms/operands.h"
 #include "plan/notes.h"
@@ -13,6 +15,8 @@ namespace {
 // Rows and columns of a tile: whole cache lines of both sides, and a copy for the first-level
 // cache.
 constexpr int64_t kSide = 64;
+// Squares of which so many have room in a whole one are short.
+constexpr int64_t kSmall = 4;
 
 /// The reads that are contiguous along the last member but one, and not along the last one, the
 /// vector, with their dimensions in the order of the members.
@@ -57,6 +61,39 @@ std::vector<PackedRead> find_reads(const ClusterContext& in, const std::vector<M
   return found;
 }
 
+/// Squares of the last two members. Where these are short, a task has several, as many elements as
+/// a whole square: first of those that lie next to each other in what is read, whose lines they
+/// share. (Measured with a Zen 4: squares of 28x16 are 1.15 times faster by 9; of 28x64, 0.9 by 2.)
+std::vector<int64_t> task_sizes(const ClusterContext& in, const std::vector<Member>& members,
+                                const PackedRead& read, const Constraints& constraints) {
+  const auto s = static_cast<size_t>(std::distance(
+      in.cluster.statements.begin(),
+      std::find(in.cluster.statements.begin(), in.cluster.statements.end(), read.statement)));
+  std::vector<int64_t> sizes(members.size(), 1);
+  int64_t room = kSide * kSide;
+  const auto choose = [&](size_t m, int64_t size) {
+    sizes[m] = constraints.task(members[m], size);
+    room /= std::clamp<int64_t>(sizes[m], 1, std::max<int64_t>(1, members[m].extent));
+  };
+  choose(members.size() - 1, kSide);
+  choose(members.size() - 2, kSide);
+  if (room < kSmall) room = 1;
+  std::vector<std::pair<int64_t, size_t>> outer;
+  for (size_t m = 0; m + 2 < members.size(); ++m) {
+    const auto stride = stride_along(read.read, in.layouts.at(read.read.tensor),
+                                     iterator_along(in.cluster, members[m], s).name);
+    outer.emplace_back(
+        stride && *stride != 0 ? std::abs(*stride) : std::numeric_limits<int64_t>::max(), m);
+  }
+  std::sort(outer.begin(), outer.end());
+  for (const auto& [stride, m] : outer) {
+    const int64_t extent = std::max<int64_t>(1, members[m].extent);
+    // Of equal tiles, so that no task is much smaller.
+    choose(m, divide_up(extent, divide_up(extent, std::max<int64_t>(1, room))));
+  }
+  return sizes;
+}
+
 }  // namespace
 
 std::optional<ClusterPlan> plan_transposed(const ClusterContext& in, std::vector<Member> members,
@@ -75,9 +112,7 @@ std::optional<ClusterPlan> plan_transposed(const ClusterContext& in, std::vector
   }
   if (reads.empty()) return std::nullopt;
 
-  std::vector<int64_t> sizes;
-  for (size_t m = 0; m < members.size(); ++m)
-    sizes.push_back(constraints.task(members[m], m + 2 < members.size() ? 1 : kSide));
+  const std::vector<int64_t> sizes = task_sizes(in, members, reads[0], constraints);
   ClusterPlan plan =
       begin_plan(cluster, members, sizes, parallel ? Tasks::Parallel : Tasks::Serial);
   plan.vector = true;

@@ -162,8 +162,8 @@ double StatementAccesses::loads_of_a_vector(const Access& access, double parts) 
     // Neighbours come with the lanes between them; others are loaded one by one, and put
     // together.
     const double step = stride ? std::abs(*stride) / access.footprint.element : nest_.lanes;
-    return std::min(in_.machine.gathered_lane_cycles * in_.machine.loads * nest_.lanes,
-                    kNearLanes * std::max(0.5, step - 1));
+    const double lane = stride ? in_.machine.strided_lane_cycles : in_.machine.gathered_lane_cycles;
+    return std::min(lane * in_.machine.loads * nest_.lanes, kNearLanes * std::max(0.5, step - 1));
   }
   // A vector that does not begin with a line lies in two.
   int64_t unit = kLineBytes;
