@@ -261,8 +261,12 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
     auto region = [](const DLTensor& t) {
       return MemoryRegion{data_pointer(t), layout_of(t), t.dtype.bits / 8};
     };
+    // The value of a specialised scalar is part of the kernel, which does not read its memory.
+    auto is_read = [&](const ir::Parameter& parameter) {
+      return !parameter.scalar || !program.scalars.at(parameter.name).specialized;
+    };
     for (int32_t i = 0; i < input_count; ++i)
-      if (!program.parameters[i].scalar && overlap(region(given), region(*inputs[i])))
+      if (is_read(program.parameters[i]) && overlap(region(given), region(*inputs[i])))
         throw ShapeError(what, " overlaps input ", program.parameters[i].name,
                          " in memory; pass another tensor or clone() one of them");
     for (int32_t other = 0; other < o; ++other)

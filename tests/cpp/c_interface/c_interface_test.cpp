@@ -288,6 +288,43 @@ void test_failures_change_nothing() {
   tc_options_free(options);
 }
 
+/// A scalar is read while results are written, unless its value is part of the kernel.
+void test_outputs_over_scalars() {
+  const char text[] =
+      "def g(float(N) A, float alpha, int32 n) -> (B) { B(i) = alpha * A(i) where i in 0:n }";
+  tc_module* module = nullptr;
+  const tc_definition* definition = nullptr;
+  tc_kernel* kernel = nullptr;
+  require(tc_module_parse(text, &module));
+  require(tc_module_find(module, "g", &definition));
+  Tensor a("A", {4}, kFloat), alpha("alpha", {}, kFloat), n("n", {}, kInt32), b("B", {4}, kFloat);
+  *n.data<int32_t>() = 4;
+  const DLTensor* inputs[] = {&a.plain, &alpha.plain, &n.plain};
+  const DLTensor* outputs[] = {&b.plain};
+  require(tc_compile(definition, nullptr, "cpu", inputs, 3, outputs, 1, &kernel));
+  auto run = [&] { return tc_kernel_run(kernel, nullptr, inputs, 3, outputs, 1); };
+  auto compile_again = [&] {
+    tc_kernel* again = nullptr;
+    const tc_status status = tc_compile(definition, nullptr, "cpu", inputs, 3, outputs, 1, &again);
+    tc_kernel_free(again);
+    return status;
+  };
+  alpha.plain.data = b.data<float>() + 3;
+  for (const tc_status status : {run(), compile_again()}) {
+    CHECK_EQ(status, TC_SHAPE_ERROR);
+    CHECK_HAS(tc_error_message(), "output B overlaps input alpha in memory");
+  }
+  // The byte behind the last element, and what nobody reads.
+  alpha.plain.data = b.data<float>() + 4;
+  CHECK_EQ(run(), TC_OK);
+  CHECK_EQ(compile_again(), TC_OK);
+  b.data<int32_t>()[3] = 4;
+  n.plain.data = b.data<int32_t>() + 3;
+  CHECK_EQ(run(), TC_OK);
+  tc_kernel_free(kernel);
+  tc_module_free(module);
+}
+
 /// What the C interface refuses by NULL or 0 is an exception of tc.hpp.
 template <class Error, class Body>
 void expect_error(const std::string& words, Body body) {
@@ -343,6 +380,7 @@ int main(int argc, char** argv) {
   test_threads();
   test_messages_of_threads();
   test_failures_change_nothing();
+  test_outputs_over_scalars();
   test_wrapper();
   test_shutdown();
   return check::finish();
