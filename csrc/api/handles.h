@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -36,6 +35,5 @@ struct tc_kernel {
   tc::ir::Program program;  ///< specialised
   tc::runtime::Arguments arguments;
   std::vector<size_t> needed;  ///< places of arguments that a launch reads or writes
-  mutable std::mutex mutex;
   mutable std::map<std::string, std::string> texts;  ///< kept for tc_kernel_text
 };

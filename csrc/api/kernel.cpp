@@ -12,6 +12,7 @@
 #include "api/tuning_key.h"
 #include "base/arguments.h"
 #include "base/checksum.h"
+#include "base/leaf_mutex.h"
 #include "base/notes.h"
 #include "base/task.h"
 #include "compile.h"
@@ -145,6 +146,12 @@ Result launch(const tc_kernel* kernel, const tc_host* host, void* const* pointer
   return (*kernel->kernel.*method)(chosen, pointers);
 }
 
+/// Of what handles keep for tc_kernel_text, where nobody compiles.
+tc::LeafMutex& texts_mutex() {
+  static auto* only = new tc::LeafMutex;
+  return *only;
+}
+
 tc_status compile(const tc_definition* definition, const tc_options* options, const char* target,
                   Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
                   bool trial, tc_kernel** kernel) {
@@ -258,10 +265,14 @@ tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char**
   return give(text, "text", [&] {
     const tc_kernel& k = required(kernel, "kernel");
     std::string name = &required(what, "what");
-    std::lock_guard<std::mutex> lock(k.mutex);
-    auto found = k.texts.find(name);
-    if (found == k.texts.end()) found = k.texts.emplace(name, k.kernel->text(name)).first;
-    return found->second.c_str();
+    {
+      const tc::LeafLock lock(texts_mutex());
+      auto found = k.texts.find(name);
+      if (found != k.texts.end()) return found->second.c_str();
+    }
+    std::string made = k.kernel->text(name);  // compiles, perhaps
+    const tc::LeafLock lock(texts_mutex());
+    return k.texts.emplace(name, std::move(made)).first->second.c_str();
   });
 }
 

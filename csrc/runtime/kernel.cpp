@@ -1,8 +1,10 @@
 #include "runtime/kernel.h"
 
 #include <chrono>
+#include <utility>
 
 #include "base/error.h"
+#include "base/leaf_mutex.h"
 #include "base/task.h"
 
 namespace tc::runtime {
@@ -13,6 +15,13 @@ std::string names(const Map& map) {
   std::string list;
   for (const auto& entry : map) list += (list.empty() ? "" : ", ") + entry.first;
   return list;
+}
+
+/// Of the texts that all kernels have made. Nobody compiles under it: a child of fork would wait
+/// for a thread that it does not have.
+LeafMutex& texts_mutex() {
+  static auto* only = new LeafMutex;
+  return *only;
 }
 
 }  // namespace
@@ -26,12 +35,22 @@ double Kernel::time(const tc_host& host, void* const* pointers) const {
 std::string Kernel::text(const std::string& what) const {
   auto found = texts.find(what);
   if (found != texts.end()) return found->second;
-  std::lock_guard<std::mutex> lock(mutex_);
-  if (made_texts_.empty() && make_texts) made_texts_ = run_apart("compiling again", make_texts);
-  found = made_texts_.find(what);
-  if (found != made_texts_.end()) return found->second;
-  throw UsageError("this kernel has no text '", what,
-                   "'; it has: ", names(made_texts_.empty() ? texts : made_texts_));
+  const std::shared_ptr<const Texts> made = all_texts();
+  const Texts& all = made ? *made : texts;
+  found = all.find(what);
+  if (found != all.end()) return found->second;
+  throw UsageError("this kernel has no text '", what, "'; it has: ", names(all));
+}
+
+std::shared_ptr<const Kernel::Texts> Kernel::all_texts() const {
+  {
+    const LeafLock lock(texts_mutex());
+    if (made_texts_ || !make_texts) return made_texts_;
+  }
+  auto made = std::make_shared<const Texts>(run_apart("compiling again", make_texts));
+  const LeafLock lock(texts_mutex());
+  if (!made_texts_) made_texts_ = std::move(made);
+  return made_texts_;
 }
 
 int64_t Kernel::bytes() const {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <mutex>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -20,6 +20,8 @@ struct BadIndex {
 
 class Kernel {
  public:
+  using Texts = std::map<std::string, std::string>;
+
   virtual ~Kernel() = default;
   /// Pointers of the parameters in order of the signature (scalars point to one element), then of
   /// the outputs in order of the return list. Unchecked; may be called from many threads.
@@ -44,17 +46,19 @@ class Kernel {
   virtual int64_t bytes() const;
 
   /// Texts and numbers that the stages leave behind.
-  std::map<std::string, std::string> texts;
+  Texts texts;
   /// Compiles the same once more and gives all texts.
-  std::function<std::map<std::string, std::string>()> make_texts;
+  std::function<Texts()> make_texts;
   std::map<std::string, int64_t> numbers;
   std::vector<std::string> streamed;  ///< results that may go past the caches
   /// What to say of a check that failed on a GPU, with the position and the index that it reports.
   std::function<std::string(int check, int64_t position, int64_t index)> bad_index_text;
 
  private:
-  mutable std::mutex mutex_;
-  mutable std::map<std::string, std::string> made_texts_;
+  /// What `make_texts` gives, kept; null where there is none.
+  std::shared_ptr<const Texts> all_texts() const;
+
+  mutable std::shared_ptr<const Texts> made_texts_;
 };
 
 }  // namespace tc::runtime

@@ -107,6 +107,29 @@ for thread in threads:
     )
 
 
+def test_fork_while_another_thread_looks_at_a_kernel() -> None:
+    """Texts that are made by compiling again, and those that an earlier thread has asked for."""
+    run(
+        """
+f = tc.define(long_text("f")).f
+f(x)
+for trial in range(4):
+    executor = f.compile(x)
+    other = threading.Thread(target=lambda: executor.assembly)
+    other.start()
+    time.sleep(0.02 + 0.06 * trial)
+    child = os.fork()
+    if child == 0:
+        signal.alarm(120)
+        assert "ret" in executor.assembly and executor.loop_nest
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    other.join()
+    assert status == 0, (trial, status)
+"""
+    )
+
+
 # ---- the end of a process
 
 
