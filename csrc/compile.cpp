@@ -111,12 +111,12 @@ std::vector<LibraryChoice> choose_calls(const ir::Program& given, const Layouts&
   return choices;
 }
 
-bool may_call_libraries(const Job& job) {
+bool may_call_libraries(const Job& job, const tc_libraries* library) {
   if (job.options.library_calls && job.options.library_calls->empty()) return false;
   const bool open = job.options.library_calls.has_value() ||
                     (job.options.preset == "default" && !job.options.decides_loops());
   return job.options.match_library_calls.value_or(open) && !job.options.identity &&
-         !job.target.cuda && runtime::libraries();
+         !job.target.cuda && library;
 }
 
 /// The program with those of its index checks that are made in its loops.
@@ -180,10 +180,12 @@ bool logs_long_texts() {
 
 /// The calls of a kernel that was found on disk.
 std::vector<LibraryChoice> calls_of(const store::CompiledKernel& found, const ir::Program& program,
-                                    const Layouts& layouts) {
+                                    const Layouts& layouts, const tc_libraries* library) {
   const auto calls = parse_options(found.texts.at("options")).library_calls;
   if (!calls || calls->empty()) return {};
-  return take_library_calls(program, layouts, *runtime::libraries(), *calls);
+  // The key was made before: the host may have taken it away since.
+  if (!library) throw InternalError(__FILE__, __LINE__, "the library that it calls is gone");
+  return take_library_calls(program, layouts, *library, *calls);
 }
 
 /// Compiles, or links what was `found` on disk.
@@ -198,10 +200,11 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given, con
   const ir::Program program = with_checks(given, job, indices);
   std::vector<LibraryChoice> choices;
   Compiled compiled;
+  const tc_libraries* library = runtime::libraries();  // asked once: the host may change its mind
   if (found)
-    choices = calls_of(*found, program, all);
-  else if (may_call_libraries(job))
-    choices = choose_calls(program, all, job, *runtime::libraries(), clock, compiled);
+    choices = calls_of(*found, program, all, library);
+  else if (may_call_libraries(job, library))
+    choices = choose_calls(program, all, job, *library, clock, compiled);
   if (are_taken(choices) || !compiled.kernel)
     compiled = compile_with_calls(program, all, choices, job, clock);
   if (!job.options.identity && !found) check_statements(job.options, compiled);
@@ -321,8 +324,9 @@ std::vector<std::shared_ptr<const Scheduled>> schedule_parts(const ir::Program& 
   IndexPlan indices;
   const ir::Program program = with_checks(given, job, indices);
   std::vector<LibraryChoice> choices;
-  if (may_call_libraries(job) && options.library_calls)
-    choices = take_library_calls(program, all, *runtime::libraries(), *options.library_calls);
+  const tc_libraries* library = runtime::libraries();
+  if (may_call_libraries(job, library) && options.library_calls)
+    choices = take_library_calls(program, all, *library, *options.library_calls);
   const std::vector<StatementRange> ranges = ranges_around_calls(program, choices, kMostStatements);
   const bool whole = ranges.size() == 1 && choices.empty();
   std::vector<std::shared_ptr<const Scheduled>> parts;

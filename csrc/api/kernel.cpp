@@ -62,7 +62,9 @@ std::string subject_of(const tc::lang::Definition& definition,
                     tc::concat("\n", target.cuda, target.arch, ":", target.device, target.offline);
   // A described machine decides otherwise, and so does one with a library.
   const char* machine = std::getenv("TC_MACHINE");
-  key += tc::concat("\n", machine ? machine : "", "\n", tc::runtime::libraries() != nullptr);
+  const tc_libraries* library = tc::runtime::libraries();
+  key += tc::concat("\n", machine ? machine : "", "\n",
+                    library ? tc::runtime::identity(*library) : std::string());
   // Scatters are split for the threads there are.
   if (definition.scatters()) key += tc::concat("\n", tc::runtime::host_threads());
   for (const auto& [name, value] : arguments.values()) key += tc::concat("\n", name, "=", value);
@@ -179,7 +181,9 @@ tc_status compile(const tc_definition* definition, const tc_options* options, co
     tc::CompileContext context;
     context.subject = subject_of(*shared, handle->arguments, chosen);
     context.trial = trial;
-    std::string key = tc::concat(context.subject, "\n", tc::to_string(mapping));
+    // Kernels of this process are bound to the functions of one library.
+    std::string key =
+        tc::concat(context.subject, "\n", tc::runtime::libraries(), "\n", tc::to_string(mapping));
     if (tuned) {
       // For the nearest sizes' it may be the compiler's own that runs.
       const std::string& code = tuned->plan.code.cubin;

@@ -1,13 +1,18 @@
 #include "runtime/libraries.h"
 
+#include <dlfcn.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
+#include "base/leaf_mutex.h"
 #include "base/memory.h"
 #include "ir/dtypes.h"
 #include "ir/layout.h"
@@ -80,6 +85,23 @@ int host_threads() {
 }
 
 const tc_libraries* libraries() { return deterministic() ? nullptr : registered.load(); }
+
+std::string identity(const tc_libraries& library) {
+  struct Known {
+    LeafMutex mutex;
+    std::map<const void*, std::string> files;
+  };
+  static auto& known = *new Known;
+  const auto* function = reinterpret_cast<const void*>(library.multiply);
+  const LeafLock lock(known.mutex);
+  auto [file, added] = known.files.emplace(function, "");
+  Dl_info info;
+  struct stat status;
+  if (added && dladdr(function, &info) && stat(info.dli_fname, &status) == 0)
+    file->second = concat(info.dli_fname, " ", status.st_size, " ", status.st_mtim.tv_sec, ".",
+                          status.st_mtim.tv_nsec);
+  return concat(library.name, " in ", file->second);
+}
 
 double library_rate(const tc_libraries& library, ir::LibraryCall::Kind kind, ir::Type type) {
   const std::string what =

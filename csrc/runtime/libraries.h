@@ -1,6 +1,8 @@
 // The functions of a library that kernels may call, and how fast they are here.
 #pragma once
 
+#include <string>
+
 #include "isa/library_calls.h"
 #include "tc/tc.h"
 
@@ -18,6 +20,10 @@ void set_libraries(const tc_libraries* libraries);
 /// What the host gave with tc_set_libraries; null when it gave none, and while it asks for results
 /// that do not depend on measurements.
 const tc_libraries* libraries();
+
+/// What tells a library from others, also those of other processes: its name, and the file that its
+/// functions are in as it was when this was first asked.
+std::string identity(const tc_libraries& library);
 
 /// Operations that the library does in a cycle of one core, for calls of this kind and type: a
 /// product of 384 x 384 matrices, or a convolution of 4 x 64 x 28 x 28 with 64 filters of 3 x 3,

@@ -1,6 +1,8 @@
 // Calls of a library that the host gives: what it is asked for, and what becomes of its failures.
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -137,6 +139,46 @@ void test_wide_views_are_not_measured() {
   CHECK(std::string(kernel.text("explain")).find("measured ") == std::string::npos);
 }
 
+/// Neither a kernel of this process nor code on disk that calls one library is for another.
+void test_another_library(Library& library, const tc_libraries& table) {
+  char folder[] = "/tmp/tc_library_calls_XXXXXX";
+  CHECK(mkdtemp(folder) != nullptr);
+  tcpp::check(tc_set_code_folder(folder, 1 << 24));
+  Library second;
+  tc_libraries other = table;
+  other.name = "Other";
+  other.context = &second;
+  Matrix a(40, 30, 1), b(30, 50, 2), c(40, 50, -1);
+  std::vector<tcpp::Tensor> in = {a.tensor, b.tensor}, out = {c.tensor};
+  const tcpp::Definition definition = tcpp::Module(kText)["f"];
+  auto run = [&](const tc_libraries& used) {
+    tcpp::check(tc_set_libraries(&used));
+    auto kernel = std::make_unique<tcpp::Kernel>(tcpp::compile(definition, in));
+    kernel->run(in, out);
+    return kernel;
+  };
+  library.products = 0;
+  auto first = run(table);
+  CHECK_EQ(library.products, 1);
+  auto held = run(other);
+  CHECK_EQ(library.products, 1);
+  CHECK_EQ(second.products, 1);
+  CHECK_HAS(held->text("explain"), "call: Other");
+  first.reset();
+  held.reset();
+  // Each library's own code is there.
+  for (const tc_libraries* used : {&table, static_cast<const tc_libraries*>(&other)}) {
+    auto found = run(*used);
+    CHECK_HAS(found->text("explain"), "found in");
+    CHECK_HAS(found->text("explain"), std::string("call: ") + used->name);
+  }
+  CHECK_EQ(library.products, 2);
+  CHECK_EQ(second.products, 2);
+  tcpp::check(tc_set_libraries(&table));
+  tcpp::check(tc_set_code_folder(nullptr, 0));
+  std::filesystem::remove_all(folder);
+}
+
 /// A library's speed is known in operations a cycle. Additions that a processor makes while it
 /// renames registers are no measure: they gave 20 GHz.
 void test_cycles_of_a_core() {
@@ -154,6 +196,7 @@ int main() {
   test_no_calls(library, "no library");
   tc_set_libraries(&table);
   test_calls(library);
+  test_another_library(library, table);
   library.deterministic = true;
   test_no_calls(library, "deterministic results asked for");
   library.deterministic = false;
