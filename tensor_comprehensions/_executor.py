@@ -136,7 +136,7 @@ class Executor:
         if given == self._layouts:
             return
         for info, expected, got in zip(infos, self._layouts, given, strict=True):
-            if expected == got:
+            if expected == got or _lie_alike(expected, got):
                 continue
             if info.is_scalar:
                 what, expected, got = "the value", (expected,), (got,)
@@ -245,6 +245,17 @@ class Executor:
 def _given(outputs: object) -> object:
     """None for a sequence of no tensors."""
     return None if isinstance(outputs, (tuple, list)) and not outputs else outputs
+
+
+def _lie_alike(expected: object, got: object) -> bool:
+    """Whether tensors of these sizes, strides, dtypes and devices differ in nothing but strides
+    that lead to no other element."""
+    if not (isinstance(expected, tuple) and isinstance(got, tuple)):
+        return False
+    (sizes, a, *kind), (other_sizes, b, *other_kind) = expected, got
+    if sizes != other_sizes or kind != other_kind:
+        return False
+    return 0 in sizes or all(n == 1 or x == y for n, x, y in zip(sizes, a, b, strict=True))
 
 
 def _text(value: object) -> str:

@@ -40,6 +40,17 @@ Layout row_major(const std::vector<int64_t>& sizes) {
   return layout;
 }
 
+Layout canonical(Layout layout) {
+  const bool empty = std::count(layout.sizes.begin(), layout.sizes.end(), 0) > 0;
+  int64_t stride = 1;
+  for (size_t d = layout.sizes.size(); d-- > 0;) {
+    if (empty || layout.sizes[d] == 1) layout.strides[d] = stride;
+    // Elements of an empty tensor, or of a view whose strides are 0, may be too many to count.
+    if (__builtin_mul_overflow(stride, std::max<int64_t>(1, layout.sizes[d]), &stride)) stride = 0;
+  }
+  return layout;
+}
+
 Layout row_major(const ir::Tensor& tensor) {
   std::vector<int64_t> sizes;
   for (const ir::Expr& size : tensor.sizes) sizes.push_back(*Halide::Internal::as_const_int(size));

@@ -22,6 +22,9 @@ using Layouts = std::map<std::string, Layout>;
 Layout row_major(const std::vector<int64_t>& sizes);
 /// Of a tensor of a specialised program.
 Layout row_major(const ir::Tensor& tensor);
+/// With the strides of row_major where no element is reached by them: of dimensions of one element,
+/// and of all of an empty tensor. What differs in these alone lies in the same way.
+Layout canonical(Layout layout);
 /// How an element lies in memory: a bool takes a byte.
 ir::Type memory_type(ir::Type type);
 /// Elements to allocate where nothing lies between them: one of an empty tensor.

@@ -123,10 +123,7 @@ void* data_pointer(const DLTensor& tensor) {
 Layout layout_of(const DLTensor& tensor) {
   std::vector<int64_t> sizes = sizes_of(tensor);
   if (!tensor.strides) return row_major(sizes);
-  Layout layout{sizes, {tensor.strides, tensor.strides + tensor.ndim}};
-  for (int32_t d = 0; d < tensor.ndim; ++d)
-    if (is_unused_stride(tensor, d)) layout.strides[d] = 0;
-  return layout;
+  return canonical({sizes, {tensor.strides, tensor.strides + tensor.ndim}});
 }
 
 Arguments check_inputs(const lang::Definition& definition, const DLTensor* const* inputs,
@@ -255,7 +252,8 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
     Layout layout = layout_of(given);
     if (overlaps_itself(layout))
       throw ShapeError(what, ": several of its elements share one place in memory (strides ",
-                       tuple_text(layout.strides), "); pass a contiguous tensor or clone() it");
+                       tuple_text({given.strides, given.strides + given.ndim}),
+                       "); pass a contiguous tensor or clone() it");
     arguments.layouts[tensor.name] = layout;
     if (!addresses) continue;
     auto region = [](const DLTensor& t) {

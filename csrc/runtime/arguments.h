@@ -51,6 +51,7 @@ void check_outputs(const ir::Program& program, const DLTensor* const* inputs, in
 
 /// Where the first element is.
 void* data_pointer(const DLTensor& tensor);
+/// A canonical one: strides that lead nowhere are no reason for another kernel, or to refuse.
 Layout layout_of(const DLTensor& tensor);
 
 /// What `use` makes of the integer, or truth value, at a place, which it gets in its own type.

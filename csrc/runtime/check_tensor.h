@@ -33,8 +33,4 @@ std::string device_name(DLDevice device);
 
 bool is_same_device(DLDevice a, DLDevice b);
 
-/// Whether a stride leads to no other element, and out of the address space: NumPy can write such
-/// ones for dimensions of size 1, to find code that relies on them.
-bool is_unused_stride(const DLTensor& tensor, int32_t dimension);
-
 }  // namespace tc::runtime

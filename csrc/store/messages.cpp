@@ -71,6 +71,8 @@ TuningKey key_from_message(const pb::TuningKey& message) {
                        added.layout.strides.size(), " strides in a tuned Plan");
     for (int64_t size : added.layout.sizes)
       if (size < 0) throw UsageError("an argument of size ", size, " in a tuned Plan");
+    // Earlier versions kept strides that lead nowhere as they came.
+    added.layout = canonical(std::move(added.layout));
     if (argument.has_value()) added.value = argument.value();
     key.arguments.push_back(std::move(added));
   }

@@ -98,6 +98,21 @@ bool append_key(std::vector<int64_t>& key, const at::Tensor& tensor) {
   return true;
 }
 
+/// The same with a dense tensor's strides where a stride leads to no other element.
+bool append_canonical(std::vector<int64_t>& key, int64_t value) { return append_key(key, value); }
+bool append_canonical(std::vector<int64_t>& key, const at::Tensor& tensor) {
+  append_key(key, tensor);
+  if (tensor.layout() != at::kStrided) return true;
+  const at::IntArrayRef sizes = tensor.sizes();
+  const bool empty = tensor.numel() == 0;
+  uint64_t dense = 1;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (empty || sizes[d] == 1) key[key.size() - sizes.size() + d] = static_cast<int64_t>(dense);
+    dense *= static_cast<uint64_t>(std::max<int64_t>(1, sizes[d]));
+  }
+  return true;
+}
+
 /// The same comparison without building the key: the path of every call.
 class KeyMatcher {
  public:
@@ -258,7 +273,11 @@ const Specialization& Operator::find(at::ArrayRef<c10::IValue> inputs,
   }
 
   std::vector<int64_t> key;
-  each_part([&](const auto& part) { return append_key(key, part); });
+  // An executor runs the kernel that it tells of for all tensors that lie alike. Other operators
+  // have results whose memory format follows an input's strides, also those that lead nowhere.
+  each_part([&](const auto& part) {
+    return keeps_ ? append_canonical(key, part) : append_key(key, part);
+  });
   {
     std::shared_lock<std::shared_mutex> lock(mutex_);
     if (const Specialization* known = lookup(key)) return remember(*known);

@@ -51,6 +51,25 @@ def test_the_names_of_the_package() -> None:
 # ---- compile, explain, options
 
 
+@pytest.mark.parametrize("sizes", [(1, 8), (8, 1), (0, 3), (3, 0), (1, 1)])
+def test_executors_take_strides_that_lead_nowhere(sizes: tuple[int, int]) -> None:
+    """Of dimensions of one element, and of empty tensors."""
+    a, b = torch.randn(sizes), torch.randn(sizes[::-1]).t()
+    assert a.stride() != b.stride() or sizes == (1, 1)
+    t = tc.define("def double(float(M, N) A) -> (B) { B(i, j) = 2 * A(i, j) }", namespace="tc_one")
+    for compiled, other in ((a, b), (b, a)):
+        executor = t.double.compile(compiled)
+        for x in (other, compiled):
+            torch.testing.assert_close(executor(x), 2 * x)
+            given = torch.empty_like(other)
+            executor(x, outputs=given)
+            torch.testing.assert_close(given, 2 * x)
+    if 8 in sizes:
+        wide = torch.randn(sizes[0] * 2, sizes[1] * 2)[::2, ::2]
+        with pytest.raises(tc.ShapeError, match="strides"):
+            t.double.compile(a)(wide)
+
+
 def test_compile_of_a_definition() -> None:
     a, b = torch.randn(3, 4), torch.randn(4, 5)
     t = tc.define(TEXT, "naive", namespace="tc_inside_naive")

@@ -325,6 +325,39 @@ void test_outputs_over_scalars() {
   tc_module_free(module);
 }
 
+/// Of dimensions of one element, and of empty tensors.
+void test_strides_that_lead_nowhere() {
+  const char text[] = "def g(float(M, N) A) -> (B) { B(i, j) = 2 * A(i, j) }";
+  tc_module* module = nullptr;
+  const tc_definition* definition = nullptr;
+  require(tc_module_parse(text, &module));
+  require(tc_module_find(module, "g", &definition));
+  const std::vector<std::vector<int64_t>> shapes = {{1, 4}, {4, 1}, {0, 4}, {1, 1}};
+  for (const std::vector<int64_t>& sizes : shapes) {
+    Tensor a("A", sizes, kFloat), b("B", sizes, kFloat);
+    const DLTensor* inputs[] = {&a.plain};
+    const DLTensor* outputs[] = {&b.plain};
+    tc_kernel* kernel = nullptr;
+    require(tc_compile(definition, nullptr, "cpu", inputs, 1, outputs, 1, &kernel));
+    int64_t other[2];
+    for (size_t d = 0; d < 2; ++d)
+      other[d] = sizes[d] == 1 || sizes[0] == 0 ? INT64_MAX - 7 : b.plain.strides[d];
+    a.plain.strides = b.plain.strides = other;
+    for (int k = 0; k < 4; ++k) a.data<float>()[k] = static_cast<float>(k + 1);
+    CHECK_EQ(tc_kernel_run(kernel, nullptr, inputs, 1, outputs, 1), TC_OK);
+    for (int64_t k = 0; k < sizes[0] * sizes[1]; ++k)
+      CHECK_EQ(b.data<float>()[k], 2 * a.data<float>()[k]);
+    // A stride that is used still has to be that of the kernel.
+    if (sizes[0] * sizes[1] == 4) {
+      other[sizes[0] == 4 ? 0 : 1] = 2;
+      CHECK_EQ(tc_kernel_run(kernel, nullptr, inputs, 1, outputs, 1), TC_SHAPE_ERROR);
+      CHECK_HAS(tc_error_message(), "other strides");
+    }
+    tc_kernel_free(kernel);
+  }
+  tc_module_free(module);
+}
+
 /// What the C interface refuses by NULL or 0 is an exception of tc.hpp.
 template <class Error, class Body>
 void expect_error(const std::string& words, Body body) {
@@ -381,6 +414,7 @@ int main(int argc, char** argv) {
   test_messages_of_threads();
   test_failures_change_nothing();
   test_outputs_over_scalars();
+  test_strides_that_lead_nowhere();
   test_wrapper();
   test_shutdown();
   return check::finish();
