@@ -148,6 +148,8 @@ tc_status tc_store_add_tuning(tc_store* store, const tc_definition* definition,
       tc::store::TunedPlan made;
       made.options =
           tc::parse_options(&required(plan.options, tc::concat("plans[", k, "].options").c_str()));
+      tc::store::check_times(plan.times, tc::concat("plans[", k, "].times"));
+      tc::store::check_times(plan.standard, tc::concat("plans[", k, "].standard"));
       made.times = plan.times;
       made.standard = plan.standard;
       made.processor = plan.processor ? plan.processor : "";

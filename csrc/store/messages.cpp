@@ -1,6 +1,6 @@
 #include "store/messages.h"
 
-#include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "store.pb.h"
@@ -37,9 +37,7 @@ void times_to_message(const tc_times& times, pb::Times& message) {
 
 tc_times times_from_message(const pb::Times& message) {
   const tc_times times{message.minimum(), message.median(), message.spread(), message.runs()};
-  for (double value : {times.minimum, times.median, times.spread})
-    if (!std::isfinite(value) || value < 0)
-      throw UsageError("a time of ", value, " in a tuned Plan");
+  check_times(times, "a tuned Plan");
   return times;
 }
 

@@ -99,6 +99,12 @@ double TunedPlan::ratio() const {
   return standard.minimum > 0 ? times.minimum / standard.minimum : 1;
 }
 
+void check_times(const tc_times& times, const std::string& where) {
+  for (double value : {times.minimum, times.median, times.spread})
+    if (!std::isfinite(value) || value < 0)
+      throw UsageError("a time of ", value, " in ", where, "; times are finite, and 0 or more");
+}
+
 bool TunedPlan::operator==(const TunedPlan& other) const {
   return options == other.options && same_times(times, other.times) &&
          same_times(standard, other.standard) && processor == other.processor &&

@@ -75,6 +75,9 @@ struct Tuning {
   int64_t measured = 0;
 };
 
+/// UsageError where a time is none, with `where` it stands: such times are neither kept nor read.
+void check_times(const tc_times& times, const std::string& where);
+
 /// How many a file keeps of one key.
 constexpr size_t kMostPlans = 16, kMostTrials = 1024;
 

@@ -9,6 +9,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -210,7 +211,7 @@ class Interface {
   tc_space* space_ = nullptr;
   tc_options* whole_options_ = nullptr;
   std::string whole_;
-  tc_tuned_plan tuned_plan_{}, no_plan_{}, bad_plan_{};
+  tc_tuned_plan tuned_plan_{}, no_plan_{}, bad_plan_{}, timeless_plans_[3];
   const char *trials_[1] = {"tc.MappingOptions(\"default\")"}, *no_trials_[1] = {nullptr};
   const double ratios_[1] = {1.5};
   const int32_t parents_[3] = {0, 0, 0}, bad_parents_[3] = {0, -1, 0};
@@ -519,6 +520,11 @@ inline std::vector<Entry> Interface::entries() {
   no_plan_ = bad_plan_ = tuned_plan_;
   no_plan_.options = nullptr;
   bad_plan_.options = "tc.MappingOptions().roll(3)";
+  // Saved, they would spoil the file for every reader.
+  for (tc_tuned_plan& plan : timeless_plans_) plan = tuned_plan_;
+  timeless_plans_[0].times.median = std::numeric_limits<double>::quiet_NaN();
+  timeless_plans_[1].times.minimum = -1;
+  timeless_plans_[2].standard.spread = std::numeric_limits<double>::infinity();
   auto add_tuning = [&](Argument store) {
     return std::vector<Argument>{
         store,
@@ -535,7 +541,10 @@ inline std::vector<Entry> Interface::entries() {
   std::vector<Argument> adds = add_tuning(handle(added_to_));
   adds.push_back(Argument(&tuned_plan_)
                      .bad("options that are NULL", &no_plan_, "plans[0].options")
-                     .bad("options that are none", &bad_plan_, "roll"));
+                     .bad("options that are none", &bad_plan_, "roll")
+                     .bad("a time that is none", &timeless_plans_[0], "nan in plans[0].times")
+                     .bad("a negative time", &timeless_plans_[1], "-1 in plans[0].times")
+                     .bad("an endless time", &timeless_plans_[2], "inf in plans[0].standard"));
   adds.push_back(Argument(1));
   adds.push_back(Argument(trials_).bad("a trial that is NULL", no_trials_, "trials[0]"));
   adds.push_back(Argument(ratios_));
