@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <pwd.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -71,13 +72,31 @@ bool is_own(const struct stat& status) {
   return status.st_uid == geteuid() && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
+/// The home of who runs this: also where the environment does not say it. CacheError.
+std::string home_folder(const std::string& path) {
+  if (const char* home = std::getenv("HOME"); home && *home) return home;
+  std::string buffer(size_t{1} << 14, '\0');
+  struct passwd entry;
+  struct passwd* found = nullptr;
+  getpwuid_r(geteuid(), &entry, buffer.data(), buffer.size(), &found);
+  if (!found || !found->pw_dir || !*found->pw_dir)
+    throw CacheError("cannot keep compiled code in '", path, "': HOME is not set, and user ",
+                     geteuid(), " has no home; set HOME, or pass a path from the root");
+  return found->pw_dir;
+}
+
 /// A path that means the same when the process goes to another directory; ~ is the home.
 /// CacheError.
 std::string whole_path(const std::string& path) {
-  const char* home = path == "~" || path.compare(0, 2, "~/") == 0 ? std::getenv("HOME") : nullptr;
+  const bool of_home = path == "~" || path.compare(0, 2, "~/") == 0;
+  if (!of_home && path.compare(0, 1, "~") == 0)
+    throw CacheError("cannot keep compiled code in '", path, "': ", path.substr(0, path.find('/')),
+                     " would be another user's home; pass ~/, which is your own, a path from the "
+                     "root, or ./",
+                     path);
   std::error_code error;
   std::filesystem::path whole =
-      std::filesystem::absolute(home && *home ? home + path.substr(1) : path, error);
+      std::filesystem::absolute(of_home ? home_folder(path) + path.substr(1) : path, error);
   if (error)
     throw CacheError("cannot keep compiled code in '", path, "': ", error.message(),
                      "; pass a path from the root");

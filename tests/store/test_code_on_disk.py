@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -343,6 +346,61 @@ def test_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(files(tmp_path / "kept")) == 1 and os.listdir(".") == []
     finally:
         tc.cache_dir(None)
+
+
+def run_with(path: str | bytes, *, home: str | None, script: str = "") -> Any:
+    environment = {os.fsencode(k): os.fsencode(v) for k, v in os.environ.items() if k != "HOME"}
+    environment[b"TC_CACHE_DIR"] = os.fsencode(path)
+    if home is not None:
+        environment[b"HOME"] = os.fsencode(home)
+    script = (
+        "import torch, tensor_comprehensions as tc\n"
+        "t = tc.define('def f(float(N) x) -> (y) { y(i) = x(i) }')\n"
+    ) + (script or "t.f(torch.ones(3))\n")
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=environment
+    )
+
+
+def test_the_home_without_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is in the system's list of users; a folder named ~ was made where the process was."""
+    home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+    if home.is_relative_to("/proc") or not os.access(home, os.W_OK):
+        pytest.skip(f"the home {home} is none to write to")
+    monkeypatch.setenv("PYTHONPATH", PACKAGE)
+    monkeypatch.chdir(tmp_path)
+    for given in (None, ""):
+        kept = Path(tempfile.mkdtemp(prefix=".tc_test_home_", dir=home))
+        try:
+            done = run_with(f"~/{kept.name}", home=given)
+            assert done.returncode == 0, done.stderr
+            assert len(files(kept)) == 1
+        finally:
+            shutil.rmtree(kept)
+    assert os.listdir() == []
+
+
+def test_the_home_of_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", PACKAGE)
+    monkeypatch.chdir(tmp_path)
+    done = run_with("~nobody/kept", home=str(tmp_path))
+    assert done.returncode == 1
+    assert "'~nobody/kept': ~nobody would be another user's home" in done.stderr
+    assert os.listdir() == []
+
+
+def test_a_path_that_is_no_utf8(tmp_path: Path) -> None:
+    path = os.fsencode(tmp_path) + b"/caf\xe9"
+    script = "print(t.f.compile(torch.ones(3)).explain())"
+    for _ in range(2):
+        done = run_with(path, home=None, script=script)
+        assert done.returncode == 0, done.stderr
+    assert r"/caf\xe9; the stages" in done.stdout
+    os.chmod(path, 0o777)
+    done = run_with(path, home=None)
+    assert done.returncode == 1
+    assert "CacheError: compiled code is not taken from" in done.stderr
+    assert r"/caf\xe9', to which others may write" in done.stderr
 
 
 def test_a_variable_that_names_no_folder(tmp_path: Path) -> None:

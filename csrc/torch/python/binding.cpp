@@ -60,9 +60,10 @@ void raise_in_python(const CoreError& error) {
       throw py::error_already_set();
     }
     py::object type = exception_classes()[py::int_(static_cast<int>(error.status))];
-    py::tuple arguments = py::make_tuple(error.what());
+    const py::str message = to_str(error.what());
+    py::tuple arguments = py::make_tuple(message);
     if (error.status == TC_LANGUAGE_ERROR)
-      arguments = py::make_tuple(error.what(), error.line, error.column);
+      arguments = py::make_tuple(message, error.line, error.column);
     py::object value = call_python(type, arguments);
     PyErr_SetObject(type.ptr(), value.ptr());
     throw py::error_already_set();
@@ -273,7 +274,7 @@ void log_to_python(const char* topic, const char* message) {
   with_lock([&] {
     try {
       call_python(py::module_::import("tensor_comprehensions._logging").attr("emit"),
-                  py::make_tuple(topic, message));
+                  py::make_tuple(topic, to_str(message)));
     } catch (py::error_already_set& error) {
       error.discard_as_unraisable("a log message of tensor_comprehensions");
     }
@@ -449,7 +450,7 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   py::class_<Executor>(m, "Executor")
       .def(py::init<const Definition&, const Options*, const std::string&, const Values&>())
       .def(py::init<Operator&, const Values&>())
-      .def("text", &Executor::text, py::call_guard<Unlocked>())
+      .def("text", &Executor::text)
       .def("number", &Executor::number, py::call_guard<Unlocked>())
       .def("binary", &Executor::binary);
 

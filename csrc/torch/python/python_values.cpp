@@ -70,8 +70,20 @@ std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& 
   return result;
 }
 
-std::string PythonKernel::text(const std::string& what) const {
-  return ask<const char*>(tc_kernel_text, kernel_.get(), what.c_str());
+pybind11::str to_str(const std::string& text) {
+  PyObject* decoded =
+      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "backslashreplace");
+  if (!decoded) throw pybind11::error_already_set();
+  return pybind11::reinterpret_steal<pybind11::str>(decoded);
+}
+
+pybind11::str PythonKernel::text(const std::string& what) const {
+  std::string text;
+  {
+    Unlocked unlocked;  // it may compile
+    text = ask<const char*>(tc_kernel_text, kernel_.get(), what.c_str());
+  }
+  return to_str(text);
 }
 
 int64_t PythonKernel::number(const std::string& what) const {

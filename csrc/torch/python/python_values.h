@@ -42,6 +42,9 @@ inline pybind11::object to_python(const c10::IValue& value) {
   return pybind11::int_(value.toInt());
 }
 
+/// A text of the core: the paths in it may be of any bytes, which are shown as \xff.
+pybind11::str to_str(const std::string& text);
+
 /// Python values as the operators take them: tensors as they are, numbers for scalars.
 std::vector<c10::IValue> to_ivalues(const Definition& definition, const Values& values);
 
@@ -56,7 +59,7 @@ inline const tc_options* get(const Options* options) {
 /// A compiled kernel.
 class PythonKernel {
  public:
-  std::string text(const std::string& what) const;
+  pybind11::str text(const std::string& what) const;
   int64_t number(const std::string& what) const;
   const tc_kernel* kernel() const { return kernel_.get(); }
 

@@ -140,7 +140,7 @@ void bind_tuning(py::module_& m) {
                     std::vector<at::Tensor>, bool>(),
            py::arg("definition"), py::arg("options"), py::arg("target"), py::arg("inputs"),
            py::arg("outputs"), py::arg("final"))
-      .def("text", &Trial::text, py::call_guard<Unlocked>())
+      .def("text", &Trial::text)
       .def("number", &Trial::number, py::call_guard<Unlocked>())
       .def("run", &Trial::run, py::call_guard<Unlocked>());
   m.def("interleave", interleave, py::arg("trials"), py::arg("rounds"), py::arg("round_seconds"),
