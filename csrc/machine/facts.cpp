@@ -7,9 +7,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <map>
 #include <sstream>
 #include <thread>
+#include <type_traits>
 
 #include "base/error.h"
 #include "base/notes.h"
@@ -28,7 +30,16 @@ constexpr int64_t kFewestRegisters = 8;
 #define TC_FACT(field)                                                                            \
   [](const CpuMachine& cpu) { return static_cast<double>(cpu.field); },                           \
       [](CpuMachine& cpu, double value) { cpu.field = static_cast<decltype(cpu.field)>(value); }, \
-      #field
+      most_of<decltype(CpuMachine::field)>(), #field
+
+/// The largest number that a field holds exactly.
+template <class Field>
+constexpr double most_of() {
+  constexpr int kDigits =
+      std::min(std::numeric_limits<Field>::digits, std::numeric_limits<double>::digits);
+  return std::is_floating_point_v<Field> ? std::numeric_limits<double>::max()
+                                         : static_cast<double>((int64_t{1} << kDigits) - 1);
+}
 
 const char* const kLastCache = "/sys/devices/system/cpu/cpu0/cache/index3/size";
 
@@ -119,17 +130,44 @@ std::string names_of_facts() {
   return text;
 }
 
-/// One entry of TC_MACHINE.
-void replace(Known& known, const std::string& entry) {
-  const size_t equals = entry.find('=');
-  const std::string name = entry.substr(0, equals);
+std::string number(double value) {
+  char text[32];
   const InCLocale numbers;
-  const double value = equals == std::string::npos ? 0 : std::atof(entry.c_str() + equals + 1);
-  if (value <= 0)
+  std::snprintf(text, sizeof text, "%.4g", value);
+  const bool whole = std::fabs(value) <= most_of<int64_t>() && value == std::trunc(value);
+  return whole ? std::to_string(static_cast<int64_t>(value)) : text;
+}
+
+std::string without_blanks(std::string text) {
+  text.erase(0, text.find_first_not_of(" \t"));
+  text.erase(text.find_last_not_of(" \t") + 1);
+  return text;
+}
+
+/// All of the text as a number; NaN where it is none.
+double read_number(const std::string& text) {
+  const InCLocale numbers;
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  return text.empty() || *end != 0 ? std::numeric_limits<double>::quiet_NaN() : value;
+}
+
+/// One entry of TC_MACHINE.
+void replace(Known& known, const std::string& given) {
+  const std::string entry = without_blanks(given);
+  const size_t equals = entry.find('=');
+  const std::string name = without_blanks(entry.substr(0, equals));
+  const double value =
+      equals == std::string::npos ? 0 : read_number(without_blanks(entry.substr(equals + 1)));
+  // Not a number is not above 0 either.
+  if (!(value > 0))
     throw UsageError(concat("TC_MACHINE: '", entry, "' is no name and number, as in cores=2"));
   for (size_t k = 0; k < facts().size(); ++k) {
     const Fact& fact = facts()[k];
     if (name != fact.name || value < static_cast<double>(fact.least)) continue;
+    if (value > fact.most)
+      throw UsageError(concat("TC_MACHINE: '", entry, "' is too large; ", name, " is at most ",
+                              number(fact.most)));
     if (fact.multiple > 0 && std::fmod(value, static_cast<double>(fact.multiple)) != 0) continue;
     // A description of another processor begins with its vectors.
     if (name == "vector_bits") forget_measured(known);
@@ -139,15 +177,6 @@ void replace(Known& known, const std::string& entry) {
   }
   throw UsageError(
       concat("TC_MACHINE: '", entry, "' is not understood; it takes ", names_of_facts()));
-}
-
-std::string number(double value) {
-  char text[32];
-  const InCLocale numbers;
-  std::snprintf(text, sizeof text, "%.4g", value);
-  return value == static_cast<double>(static_cast<int64_t>(value))
-             ? std::to_string(static_cast<int64_t>(value))
-             : text;
 }
 
 }  // namespace
@@ -160,7 +189,7 @@ const std::vector<Fact>& facts() {
          cpu.dot_products = 0;
          cpu.unit_bits = cpu.vector_bits = static_cast<int>(value);
        },
-       "vector_bits", "bits", "of a vector register", 1, 128},
+       most_of<int>(), "vector_bits", "bits", "of a vector register", 1, 128},
       {TC_FACT(unit_bits), "bits", "of a vector that a unit works on in a cycle", 1, 128},
       {TC_FACT(vector_registers), "registers", "for vectors", kFewestRegisters, 1},
       {TC_FACT(multiply_adds), "a cycle", "vectors of a unit that a core multiplies and adds"},
@@ -229,7 +258,7 @@ const std::vector<Fact>& facts() {
       {TC_FACT(short_row_bytes), "bytes", "of a short one at most"},
       {[](const CpuMachine& cpu) { return static_cast<double>(cpu.cores); },
        [](CpuMachine& cpu, double value) { cpu.threads = cpu.cores = static_cast<int>(value); },
-       "cores", "cores", "that tasks are made for"},
+       most_of<int>(), "cores", "cores", "that tasks are made for"},
       {TC_FACT(threads), "threads", "of the host, where their number matters"},
       {TC_FACT(library_rate), "operations a cycle",
        "of the library's products and convolutions; 0: measured where it matters"},

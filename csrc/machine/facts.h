@@ -12,6 +12,7 @@ namespace tc::machine {
 struct Fact {
   double (*get)(const CpuMachine&);
   void (*set)(CpuMachine&, double);
+  double most;  ///< that its field holds
   const char* name;
   const char* unit;
   const char* meaning;

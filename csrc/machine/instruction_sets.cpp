@@ -1,46 +1,94 @@
 #include "machine/instruction_sets.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <limits>
 #include <sstream>
+#include <vector>
+
+#include "base/error.h"
+#include "base/suggest.h"
 
 namespace tc::machine {
 
-InstructionSets usable_instruction_sets() {
-  InstructionSets usable;
+namespace {
+
+struct Known {
+  const char* name;
+  bool (*is_here)();
+  std::vector<const char*> builds_on;  ///< those above it without which there is none
+};
+
+const std::vector<Known>& known_sets() {
 #if defined(__x86_64__) && defined(__GNUC__)
-  __builtin_cpu_init();
   // The compiler takes literals only; its code asks for the operating system's part too. What it
   // may not know (Knights Landing, APX) is not asked for, and so never used.
-#define TC_ASK(name) \
-  if (__builtin_cpu_supports(name)) usable.insert(name)
-  TC_ASK("sse4.1");
-  TC_ASK("avx");
-  TC_ASK("f16c");
-  TC_ASK("fma");
-  TC_ASK("fma4");
-  TC_ASK("avx2");
-  TC_ASK("avxvnni");
-  TC_ASK("avx512f");
-  TC_ASK("avx512cd");
-  TC_ASK("avx512vl");
-  TC_ASK("avx512bw");
-  TC_ASK("avx512dq");
-  TC_ASK("avx512ifma");
-  TC_ASK("avx512vbmi");
-  TC_ASK("avx512bf16");
-  TC_ASK("avx512vnni");
-  TC_ASK("avx512bitalg");
-  TC_ASK("avx512vbmi2");
-  TC_ASK("avx512vpopcntdq");
-  TC_ASK("gfni");
-  TC_ASK("avx512vp2intersect");
-  TC_ASK("avx512fp16");
-#undef TC_ASK
+#define TC_ASK(name) name, [] { return __builtin_cpu_supports(name) != 0; }
+#else
+#define TC_ASK(name) name, [] { return false; }
 #endif
+  static const std::vector<Known> all = {
+      {TC_ASK("sse4.1"), {}},
+      {TC_ASK("avx"), {"sse4.1"}},
+      {TC_ASK("f16c"), {"avx"}},
+      {TC_ASK("fma"), {"avx"}},
+      {TC_ASK("fma4"), {"avx"}},
+      {TC_ASK("avx2"), {"avx"}},
+      {TC_ASK("avxvnni"), {"avx2"}},
+      {TC_ASK("avx512f"), {"avx2", "fma", "f16c"}},
+      {TC_ASK("avx512cd"), {"avx512f"}},
+      {TC_ASK("avx512vl"), {"avx512f"}},
+      {TC_ASK("avx512bw"), {"avx512f"}},
+      {TC_ASK("avx512dq"), {"avx512f"}},
+      {TC_ASK("avx512ifma"), {"avx512f"}},
+      {TC_ASK("avx512vbmi"), {"avx512bw"}},
+      {TC_ASK("avx512bf16"), {"avx512bw"}},
+      {TC_ASK("avx512vnni"), {"avx512f"}},
+      {TC_ASK("avx512bitalg"), {"avx512bw"}},
+      {TC_ASK("avx512vbmi2"), {"avx512bw"}},
+      {TC_ASK("avx512vpopcntdq"), {"avx512f"}},
+      {TC_ASK("gfni"), {"sse4.1"}},
+      {TC_ASK("avx512vp2intersect"), {"avx512f"}},
+      {TC_ASK("avx512fp16"), {"avx512bw", "avx512dq", "avx512vl"}},
+  };
+#undef TC_ASK
+  return all;
+}
+
+/// What TC_WITHOUT names. UsageError for what is no instruction set.
+InstructionSets left_out() {
+  std::vector<std::string> known;
+  for (const Known& each : known_sets()) known.push_back(each.name);
+  InstructionSets names;
   const char* given = std::getenv("TC_WITHOUT");
-  std::istringstream names(given ? given : "");
-  for (std::string name; std::getline(names, name, ',');) usable.erase(name);
+  std::istringstream list(given ? given : "");
+  for (std::string name; std::getline(list, name, ',');) {
+    name.erase(0, name.find_first_not_of(" \t"));
+    name.erase(name.find_last_not_of(" \t") + 1);
+    if (name.empty()) continue;
+    if (std::count(known.begin(), known.end(), name) == 0) {
+      const std::string closest = did_you_mean(name, known);
+      throw UsageError("TC_WITHOUT: no instruction set is called '", name, "'", closest,
+                       closest.empty() ? "; there are " : " There are ", enumerate(known));
+    }
+    names.insert(name);
+  }
+  return names;
+}
+
+}  // namespace
+
+InstructionSets usable_instruction_sets() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  __builtin_cpu_init();
+#endif
+  const InstructionSets without = left_out();
+  InstructionSets usable;
+  for (const Known& each : known_sets())
+    if (without.count(each.name) == 0 && each.is_here() &&
+        std::all_of(each.builds_on.begin(), each.builds_on.end(),
+                    [&](const char* name) { return usable.count(name) > 0; }))
+      usable.insert(each.name);
   return usable;
 }
 

@@ -11,7 +11,8 @@ using InstructionSets = std::set<std::string>;
 
 /// What this processor has and the operating system keeps the registers of; empty where nothing is
 /// known of the kind of processor. TC_WITHOUT names some that are left out,
-/// "avx512vnni,avx512bf16": code is then made as for a processor that lacks them.
+/// "avx512vnni,avx512bf16": code is then made as for a processor that lacks them, and what builds
+/// on them. UsageError for a name that is none.
 InstructionSets usable_instruction_sets();
 
 /// Of the widest registers that these have.

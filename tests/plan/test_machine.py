@@ -77,6 +77,14 @@ def test_results_that_stay_in_registers_are_stored_once(monkeypatch: pytest.Monk
         ("unit_bits=100", "'unit_bits=100' is not understood; .*a multiple of 128"),
         ("library_rate=fast", "TC_MACHINE: 'library_rate=fast' is no name and number"),
         ("vector_registers=1", "'vector_registers=1' is not understood; .*at least 8"),
+        ("cores=2;threads=1", "TC_MACHINE: 'cores=2;threads=1' is no name and number"),
+        ("cores=3x", "TC_MACHINE: 'cores=3x' is no name and number"),
+        ("cores=", "TC_MACHINE: 'cores=' is no name and number"),
+        ("memory_rate=nan", "TC_MACHINE: 'memory_rate=nan' is no name and number"),
+        ("memory_rate=inf", "TC_MACHINE: 'memory_rate=inf' is too large; memory_rate is at most"),
+        ("cores=1e30", "TC_MACHINE: 'cores=1e30' is too large; cores is at most 2147483647"),
+        ("vector_registers=1e12", "is too large; vector_registers is at most 2147483647"),
+        ("last_cache_bytes=1e30", "is too large; last_cache_bytes is at most 9007199254740991"),
     ],
 )
 def test_machine_descriptions_are_checked(
@@ -87,11 +95,16 @@ def test_machine_descriptions_are_checked(
         tc.compile("def g(float(N) A) -> (O) { O(i) = A(i) }", "g", None, torch.zeros(5))
 
 
-def facts(*options: str, machine: str = "") -> dict[str, list[str]]:
+def test_blanks_in_a_description() -> None:
+    found = facts(machine=" cores = 3 ,\tthreads= 2")
+    assert (found["cores"][0], found["threads"][0]) == ("3", "2")
+
+
+def facts(*options: str, machine: str = "", without: str = "") -> dict[str, list[str]]:
     """By name, the columns that the command prints."""
     done = subprocess.run(
         [sys.executable, "-m", "tensor_comprehensions", "machine", *options],
-        env={**os.environ, "TC_MACHINE": machine},
+        env={**os.environ, "TC_MACHINE": machine, "TC_WITHOUT": without},
         capture_output=True,
         text=True,
         check=True,
@@ -124,6 +137,48 @@ def test_every_fact_has_a_unit_and_a_source() -> None:
     replaced = facts(machine=",".join(f"{name}={value}" for name, value in others.items()))
     assert {name: float(value) for name, (value, *_) in replaced.items()} == others
     assert {source for _, _, source, _ in replaced.values()} == {"TC_MACHINE"}
+
+
+@pytest.mark.parametrize(
+    ("without", "bits"),
+    [
+        ("avx512vnni", "512"),
+        (" avx512f , avx512cd", "256"),
+        ("fma", "256"),
+        ("avx2", "128"),
+        ("sse4.1,,", "128"),
+    ],
+)
+def test_what_builds_on_instructions_goes_with_them(without: str, bits: str) -> None:
+    if facts()["vector_bits"][0] != "512":
+        pytest.skip("this processor has no AVX-512")
+    assert facts(without=without)["vector_bits"][0] == bits
+
+
+@pytest.mark.parametrize(
+    ("without", "message"),
+    [
+        ("avx512_vnni", "TC_WITHOUT: no instruction set is called 'avx512_vnni'; did you mean avx"),
+        ("AVX", "TC_WITHOUT: no instruction set is called 'AVX'.*sse4.1, .* and avx512fp16"),
+        ("avx2;fma", "TC_WITHOUT: no instruction set is called 'avx2;fma'"),
+    ],
+)
+def test_names_of_instructions_are_checked(without: str, message: str) -> None:
+    script = (
+        "import torch, tensor_comprehensions as tc\n"
+        "f = tc.define('def f(float(N) A) -> (B) { B(i) = A(i) }').f\n"
+        "for _ in range(2):\n"
+        "    try: f(torch.ones(3))\n"
+        "    except tc.TCError as error: print(error)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={**os.environ, "TC_WITHOUT": without},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert len(re.findall(message, done.stdout)) == 2, done.stdout
 
 
 def test_what_was_measured_of_a_processor_is_not_of_another() -> None:
