@@ -31,8 +31,8 @@ std::string list_topics() {
   return "it takes topics, separated by commas:\n" + table(rows);
 }
 
-/// The topics that the environment names; says what is none of them.
-std::set<std::string> enabled_topics() {
+/// The topics that the environment names; `told` is what to say of the others.
+std::set<std::string> enabled_topics(std::vector<std::string>& told) {
   std::set<std::string> topics;
   const char* given = std::getenv("TC_LOGS");
   std::stringstream list(given ? given : "");
@@ -42,12 +42,12 @@ std::set<std::string> enabled_topics() {
     entry = without_blanks(entry);
     if (entry.empty()) continue;
     if (entry == "help") {
-      log("TC_LOGS", list_topics());
+      told.push_back(list_topics());
     } else if (std::count(known.begin(), known.end(), entry)) {
       topics.insert(entry);
     } else {
       const std::string closest = did_you_mean(entry, known);
-      log("TC_LOGS", concat("no topic is called '", entry, "'", closest,
+      told.push_back(concat("no topic is called '", entry, "'", closest,
                             closest.empty() ? "; there are " : " There are ", enumerate(known)));
     }
   }
@@ -56,7 +56,8 @@ std::set<std::string> enabled_topics() {
 
 /// Topics that are on: those of the environment, until somebody changes that.
 struct Topics {
-  Topics() : on(enabled_topics()), any(!on.empty()) {}
+  Topics() : on(enabled_topics(told)), any(!on.empty()) {}
+  std::vector<std::string> told;
   std::mutex mutex;
   std::set<std::string> on;
   std::atomic<bool> any;
@@ -64,7 +65,11 @@ struct Topics {
 
 /// Never destroyed: tasks may log while the process ends.
 Topics& topics() {
+  static std::atomic<bool> is_new{true};
   static auto* all = new Topics;
+  // Whoever is told may come back here, which needs the topics to be there.
+  if (is_new.exchange(false))
+    for (const std::string& each : all->told) log("TC_LOGS", each);
   return *all;
 }
 

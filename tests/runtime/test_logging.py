@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 from logs import said
 
+import tensor_comprehensions as tc
+
 SOURCES = Path(__file__).parents[2] / "csrc"
+CORE = Path(tc.__file__).parent / "lib" / "libtensor_comprehensions.so"
 
 
 def described() -> list[str]:
@@ -87,3 +90,23 @@ def test_topics_are_looked_at_by_the_import() -> None:
     """Also for whoever compiles nothing."""
     lines = said("hlep", "import tensor_comprehensions")
     assert "TC_LOGS: no topic is called 'hlep'" in lines
+
+
+def test_a_sink_may_call_the_library() -> None:
+    """Also while it is told of a topic that there is not, which ended the process."""
+    script = f"""
+import ctypes, sys
+core = ctypes.CDLL({str(CORE)!r})
+SINK = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p)
+
+def sink(topic, message):
+    print(topic.decode(), message.decode(), core.tc_set_log_topic(b"explain", 1), file=sys.stderr)
+
+kept = SINK(sink)
+core.tc_set_log_sink(kept)
+core.tc_set_log_sink(None)
+"""
+    told = said("bogus,stages", script)
+    assert told.count("\n") == 1
+    assert told.startswith("TC_LOGS no topic is called 'bogus'; there are all, code, ")
+    assert told.endswith(" 0\n")
