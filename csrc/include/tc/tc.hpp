@@ -56,6 +56,10 @@ struct CacheError : Error {
 struct UsageError : Error {
   using Error::Error;
 };
+/// The host wants no result any more (tc_set_interrupt, tc_shutdown).
+struct Interrupted : Error {
+  using Error::Error;
+};
 struct InternalError : Error {
   using Error::Error;
 };
@@ -72,6 +76,7 @@ inline void check(tc_status status) {
     case TC_COMPILATION_ERROR: throw CompilationError(status, message, line, column);
     case TC_CACHE_ERROR: throw CacheError(status, message, line, column);
     case TC_USAGE_ERROR: throw UsageError(status, message, line, column);
+    case TC_INTERRUPTED: throw Interrupted(status, message, line, column);
     default: throw InternalError(status, message, line, column);
   }
 }

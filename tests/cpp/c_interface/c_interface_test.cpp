@@ -394,6 +394,8 @@ void test_shutdown() {
   tc_shutdown();
   CHECK_EQ(tc_module_parse(kText, &after), TC_INTERRUPTED);
   CHECK(!after);
+  expect_error<tensor_comprehensions::Interrupted>(
+      tc_error_message(), [] { tensor_comprehensions::Module again(kText); });
   CHECK_EQ(tc_module_size(before), 3);
   tc_module_free(before);
 }
