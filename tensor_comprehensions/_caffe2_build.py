@@ -107,13 +107,26 @@ def _digest(parts: list[str]) -> str:
 
 
 def _compiler() -> list[str]:
-    command = shlex.split(os.environ.get("CXX", "g++"))
+    command = shlex.split(os.environ.get("CXX", "")) or ["g++"]
     if not shutil.which(command[0]):
         raise Caffe2Error(
             f"the C++ compiler {command[0]} was not found: install g++, or name one by CXX"
         )
     launcher = shutil.which("ccache")
     return [launcher, *command] if launcher else command
+
+
+def _job_count() -> int:
+    given = os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL", "").strip()
+    if not given:
+        return os.cpu_count() or 1
+    # More than any machine runs at once would be as many threads.
+    if not given.isdecimal() or not 1 <= int(given) <= 1024:
+        raise Caffe2Error(
+            f"CMAKE_BUILD_PARALLEL_LEVEL is {given!r}, but has to be a number of compilers that "
+            "run at once, from 1 to 1024; unset it for one a core"
+        )
+    return int(given)
 
 
 def _run(command: list[str], what: str) -> None:
@@ -144,8 +157,7 @@ def _compile(caffe2: Caffe2, headers: Path, objects: Path) -> list[Path]:
         made, given = job
         _run([*command, "-c", *given, "-o", str(made)], f"compiling {given[-1]}")
 
-    count = int(os.environ.get("CMAKE_BUILD_PARALLEL_LEVEL") or os.cpu_count() or 1)
-    with ThreadPoolExecutor(count) as pool:
+    with ThreadPoolExecutor(_job_count()) as pool:
         list(pool.map(work, jobs.items()))
     return list(jobs)
 

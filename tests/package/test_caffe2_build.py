@@ -190,6 +190,20 @@ def test_no_compiler(tmp_path, monkeypatch):
         _caffe2_build.build(a_caffe2(tmp_path), tmp_path / "out")
 
 
+def test_an_empty_variable_names_no_compiler(monkeypatch):
+    for given in ("", "  "):
+        monkeypatch.setenv("CXX", given)
+        assert _caffe2_build._compiler()[-1] == "g++"
+
+
+@pytest.mark.parametrize("given", ["0", "-1", "two", "1.5", "1000000"])
+def test_a_number_of_compilers_that_is_none(given, tmp_path, monkeypatch):
+    headers(tmp_path / "out", "3013000")
+    monkeypatch.setenv("CMAKE_BUILD_PARALLEL_LEVEL", given)
+    with pytest.raises(Caffe2Error, match=f"CMAKE_BUILD_PARALLEL_LEVEL is '{given}', but has to"):
+        _caffe2_build.build(a_caffe2(tmp_path), tmp_path / "out")
+
+
 def test_texts_are_those_of_the_library():
     """As a raw string, which nothing in them ends."""
     from tensor_comprehensions import ops
