@@ -149,8 +149,8 @@ std::vector<int32_t> window_numbers(const Arguments& arguments, const std::strin
       usage_error("the arguments ", name, " and ", own, " say the same: give one of them");
     int64_t value = arguments.integer(both ? name : own, least);
     if (value < least || value > INT32_MAX)
-      usage_error("the argument ", both ? name : own, " is ", value, ", but has to be at least ",
-                  least);
+      usage_error("the argument ", both ? name : own, " is ", value, ", but has to be from ", least,
+                  " to ", INT32_MAX);
     result.push_back(static_cast<int32_t>(value));
   }
   return result;

@@ -138,8 +138,14 @@ RUNS = {
         "group is 0, but has to be at least 1",
     ),
     "group elsewhere": ("TcConvolutionOp", IMAGES, {"group": 2}, "TcGroupConvolutionOp has groups"),
-    "stride": ("TcConvolutionOp", IMAGES, {"stride": 0}, "stride is 0, but has to be at least 1"),
-    "padding": ("TcConvolutionOp", IMAGES, {"pad_l": -1}, "pad_l is -1, but has to be at least 0"),
+    "stride": ("TcConvolutionOp", IMAGES, {"stride": 0}, "stride is 0, but has to be from 1 to"),
+    "padding": ("TcConvolutionOp", IMAGES, {"pad_l": -1}, "pad_l is -1, but has to be from 0 to"),
+    "far padding": (
+        "TcConvolutionOp",
+        IMAGES,
+        {"pad": 2**40},
+        "pad is 1099511627776, but has to be from 0 to 2147483647",
+    ),
     "both": (
         "TcConvolutionOp",
         IMAGES,

@@ -223,6 +223,31 @@ print(len(os.listdir("/proc/self/task")), *found)
     assert int(threads["3"]) > int(threads["1"])
 
 
+FORKS = """
+import os, signal, sys
+import numpy as np
+from caffe2.python import core, dyndep, workspace
+workspace.GlobalInit(["caffe2", "--caffe2_omp_num_threads=4"])
+dyndep.InitOpsLibrary(os.environ["TC_CAFFE2_LIBRARY"])
+x = np.ones((512, 512), np.float32)
+workspace.FeedBlob("x", x)
+multiply = core.CreateOperator("TcMatMulOp", ["x", "x"], ["y"])
+workspace.RunOperatorOnce(multiply)
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    workspace.FeedBlob("x", 2 * x)
+    workspace.RunOperatorOnce(multiply)
+    os._exit(0 if (workspace.FetchBlob("y") == 4 * 512).all() else 1)
+sys.exit(os.waitpid(child, 0)[1] != 0)
+"""
+
+
+def test_children_of_fork():
+    """OpenMP would wait there for threads that are the parent's."""
+    subprocess.run([sys.executable, "-c", FORKS], check=True)
+
+
 @pytest.mark.parametrize(
     ("limit", "compiled"), [("", 3), ("most_kernels=2", 6), ("most_kernel_bytes=1", 6)]
 )
