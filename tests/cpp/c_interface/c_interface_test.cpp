@@ -343,12 +343,12 @@ void test_strides_that_lead_nowhere() {
     for (size_t d = 0; d < 2; ++d)
       other[d] = sizes[d] == 1 || sizes[0] == 0 ? INT64_MAX - 7 : b.plain.strides[d];
     a.plain.strides = b.plain.strides = other;
-    for (int k = 0; k < 4; ++k) a.data<float>()[k] = static_cast<float>(k + 1);
+    const int64_t count = sizes[0] * sizes[1];
+    for (int64_t k = 0; k < count; ++k) a.data<float>()[k] = static_cast<float>(k + 1);
     CHECK_EQ(tc_kernel_run(kernel, nullptr, inputs, 1, outputs, 1), TC_OK);
-    for (int64_t k = 0; k < sizes[0] * sizes[1]; ++k)
-      CHECK_EQ(b.data<float>()[k], 2 * a.data<float>()[k]);
+    for (int64_t k = 0; k < count; ++k) CHECK_EQ(b.data<float>()[k], 2 * a.data<float>()[k]);
     // A stride that is used still has to be that of the kernel.
-    if (sizes[0] * sizes[1] == 4) {
+    if (count == 4) {
       other[sizes[0] == 4 ? 0 : 1] = 2;
       CHECK_EQ(tc_kernel_run(kernel, nullptr, inputs, 1, outputs, 1), TC_SHAPE_ERROR);
       CHECK_HAS(tc_error_message(), "other strides");
