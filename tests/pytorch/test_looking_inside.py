@@ -56,9 +56,9 @@ def test_executors_take_strides_that_lead_nowhere(sizes: tuple[int, int]) -> Non
     """Of dimensions of one element, and of empty tensors."""
     a, b = torch.randn(sizes), torch.randn(sizes[::-1]).t()
     assert a.stride() != b.stride() or sizes == (1, 1)
-    t = tc.define("def double(float(M, N) A) -> (B) { B(i, j) = 2 * A(i, j) }", namespace="tc_one")
+    t = tc.define("def twice(float(M, N) A) -> (B) { B(i, j) = 2 * A(i, j) }", namespace="tc_one")
     for compiled, other in ((a, b), (b, a)):
-        executor = t.double.compile(compiled)
+        executor = t.twice.compile(compiled)
         for x in (other, compiled):
             torch.testing.assert_close(executor(x), 2 * x)
             given = torch.empty_like(other)
@@ -67,7 +67,7 @@ def test_executors_take_strides_that_lead_nowhere(sizes: tuple[int, int]) -> Non
     if 8 in sizes:
         wide = torch.randn(sizes[0] * 2, sizes[1] * 2)[::2, ::2]
         with pytest.raises(tc.ShapeError, match="strides"):
-            t.double.compile(a)(wide)
+            t.twice.compile(a)(wide)
 
 
 def test_compile_of_a_definition() -> None:
