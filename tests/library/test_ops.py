@@ -11,6 +11,7 @@ from pathlib import Path
 import emulated
 import pytest
 import torch
+import torch.nn.functional as F
 from operators import CASES, Case, Values
 from operators.document import document, entries
 from operators.features import text_of
@@ -279,6 +280,191 @@ def test_nan(case: Case) -> None:
 def test_logsumexp_of_infinite_numbers(row: list[float]) -> None:
     x = torch.tensor([row, [1.0, 2, 3, 4, 5]])
     torch.testing.assert_close(tc.ops.load("softmax").logsumexp(x), torch.logsumexp(x, 1))
+
+
+# ---- where a root is of 0, a logarithm of 0 or an exponential of -inf
+
+
+def some_rows_zero(rows: int) -> torch.Tensor:
+    x = torch.randn(rows, 7, generator=torch.Generator().manual_seed(rows))
+    x[1] = 0
+    return x
+
+
+ZERO_ROWS = [
+    ("l2_normalization", lambda x, e: F.normalize(x, eps=e), (some_rows_zero(5), 1e-12)),
+    (
+        "cosine_similarity",
+        lambda a, b, e: F.cosine_similarity(a, b, eps=e),
+        (some_rows_zero(5), some_rows_zero(5).flip(0), 1e-8),
+    ),
+    (
+        "cosine_similarity_all",
+        lambda a, b, e: F.cosine_similarity(a[:, None], b[None], 2, e),
+        (some_rows_zero(5), some_rows_zero(4), 1e-8),
+    ),
+    (
+        "pairwise_distance",
+        lambda a, b, e: F.pairwise_distance(a, b, eps=e),
+        (some_rows_zero(5), torch.zeros(5, 7), 0.0),
+    ),
+    ("distances", torch.cdist, (some_rows_zero(5), some_rows_zero(4))),
+    ("distances", torch.cdist, (some_rows_zero(5), some_rows_zero(5))),
+    ("norm_rows", lambda x: torch.linalg.vector_norm(x, dim=1), (some_rows_zero(5),)),
+    ("standard_deviation", lambda x: x.std(1), (some_rows_zero(5) + 2,)),
+]
+
+
+def check_with_gradients(name: str, reference, inputs: tuple, dtype=torch.float32) -> None:
+    """The result and the gradients of all floating-point tensors, all of them finite."""
+    function = tc.make_autograd(
+        getattr(tc.define(text_of(name, dtype), namespace=f"tc_corners_{str(dtype)[6:]}"), name)
+    )
+    found = []
+    for f, kind in ((function, dtype), (reference, torch.float64)):
+        leaves = [
+            x.to(kind).requires_grad_()
+            if isinstance(x, torch.Tensor) and x.is_floating_point()
+            else x
+            for x in (x.clone() if isinstance(x, torch.Tensor) else x for x in inputs)
+        ]
+        result = f(*leaves)
+        weights = torch.arange(1, result.numel() + 1, dtype=kind).cos().view(result.shape)
+        (result * weights).sum().backward()
+        gradients = [x.grad for x in leaves if isinstance(x, torch.Tensor) and x.requires_grad]
+        found.append([result.detach(), *gradients])
+    for ours, theirs in zip(*found, strict=True):
+        torch.testing.assert_close(ours.double(), theirs, rtol=1e-4, atol=1e-5)
+    assert all(g.isfinite().all() for g in found[0][1:])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("name", "reference", "inputs"), ZERO_ROWS)
+def test_gradients_of_zero_lengths(name: str, reference, inputs: tuple, dtype) -> None:
+    check_with_gradients(name, reference, inputs, dtype)
+
+
+@pytest.mark.parametrize("name", ["norm_rows", "l2_normalization", "distances"])
+def test_nan_passes_lengths(name: str) -> None:
+    x = some_rows_zero(3)
+    x[0, 2] = float("nan")
+    arguments = {"norm_rows": (x,), "l2_normalization": (x, 1e-12), "distances": (x, x)}[name]
+    result = getattr(tc.ops.load(name), name)(*arguments)
+    assert result[0].isnan().all()
+    assert not result[1, 1:].isnan().any() if result.dim() > 1 else not result[1:].isnan().any()
+
+
+def test_gradient_of_certain_probabilities() -> None:
+    """That of a logarithm which was cut off is 0, as of any other that is clamped.
+
+    PyTorch has a rule of its own there, which divides by 1e-12.
+    """
+    probabilities = torch.tensor([[0.0, 0.0, 1.0, 1.0, 0.25, 1e-43]], requires_grad=True)
+    target = torch.tensor([[0.0, 1.0, 0.0, 1.0, 1.0, 0.0]])
+    loss = tc.make_autograd(tc.ops.load("losses").binary_cross_entropy)(probabilities, target)
+    loss.backward()
+    torch.testing.assert_close(
+        loss, F.binary_cross_entropy(probabilities.detach().double(), target.double()).float()
+    )
+    assert probabilities.grad is not None
+    torch.testing.assert_close(
+        6 * probabilities.grad, torch.tensor([[1.0, 0.0, 0.0, -1.0, -4.0, 1.0]])
+    )
+
+
+def cross_entropies(n: int, c: int) -> dict[str, tuple]:
+    v = Values(torch.float32)
+    classes = v.classes(c, n)
+    return {
+        "cross_entropy": (F.cross_entropy, (classes,)),
+        "cross_entropy_weighted": (F.cross_entropy, (classes, v.between(0.5, 2, c))),
+        "cross_entropy_smoothed": (
+            lambda x, y, s: F.cross_entropy(x, y, label_smoothing=s),
+            (classes, 0.0),
+        ),
+        "cross_entropy_probabilities": (F.cross_entropy, (F.one_hot(classes, c).float(),)),
+    }
+
+
+@pytest.mark.parametrize("name", cross_entropies(1, 1))
+def test_cross_entropies_of_large_scores(name: str) -> None:
+    """The logarithm keeps its digits beside scores of a million that are nearly equal."""
+    reference, others = cross_entropies(9, 5)[name]
+    scores = 1e6 + Values(torch.float32, seed=1).integers(0, 3, 9, 5).float()
+    exact = [
+        x.double() if isinstance(x, torch.Tensor) and x.is_floating_point() else x for x in others
+    ]
+    torch.testing.assert_close(
+        getattr(tc.ops.load(name), name)(scores, *others).double(),
+        reference(scores.double(), *exact),
+        rtol=1e-5,
+        atol=0,
+    )
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.25])
+def test_impossible_classes(smoothing: float) -> None:
+    """Scores of -inf beside the right class, and for it."""
+    _, (classes, _) = cross_entropies(9, 5)["cross_entropy_smoothed"]
+    function = tc.ops.load("losses").cross_entropy_smoothed
+    for shift in (1, 0):
+        scores = Values(torch.float32)(9, 5)
+        scores[2, (classes[2] + shift) % 5] = -INF
+        torch.testing.assert_close(
+            function(scores, classes, smoothing),
+            F.cross_entropy(scores, classes, label_smoothing=smoothing),
+        )
+        if shift and not smoothing:
+            check_with_gradients(
+                "cross_entropy_smoothed",
+                lambda x, y, s: F.cross_entropy(x, y, label_smoothing=s),
+                (scores, classes, 0),
+            )
+
+
+def test_attention_of_a_query_that_may_see_nothing() -> None:
+    v = Values(torch.float32)
+    q, k, values = v(2, 3, 5, 8), v(2, 3, 6, 8), v(2, 3, 6, 7)
+    bias = v(5, 6)
+    bias[1] = -INF
+    bias[3, :4] = -INF
+    check_with_gradients(
+        "biased_attention",
+        lambda q, k, values, bias: F.scaled_dot_product_attention(q, k, values, bias),
+        (q, k, values, bias),
+    )
+    output = tc.ops.load("attention").biased_attention(q, k, values, bias)
+    assert torch.equal(output[:, :, 1], torch.zeros(2, 3, 7))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_cumulative_logsumexp_after_nothing(dtype: torch.dtype) -> None:
+    x = torch.tensor(
+        [[-INF, -INF, 1, 2, 3], [1, -INF, 2, -INF, 0], [-INF] * 5, [-1e4, -INF, -1e4, 1e4, 0]],
+        dtype=dtype,
+    )
+    function = tc.make_autograd(
+        tc.define(
+            text_of("cumulative_logsumexp", dtype), namespace=f"tc_corners_{str(dtype)[6:]}"
+        ).cumulative_logsumexp
+    )
+    leaf = x.clone().requires_grad_()
+    result = function(leaf)
+    torch.testing.assert_close(result, torch.logcumsumexp(x, 1))
+    result.sum().backward()
+    # PyTorch's gradient of a leading -inf is NaN; numbers that leave no trace there show the limit.
+    least = x.double().nan_to_num(neginf=-1e6).requires_grad_()
+    torch.logcumsumexp(least, 1).sum().backward()
+    assert leaf.grad is not None
+    finite = x.isfinite()
+    torch.testing.assert_close(leaf.grad[finite], least.grad[finite].to(dtype))
+    assert torch.equal(leaf.grad[~finite], torch.zeros_like(leaf.grad[~finite]))
+
+
+@pytest.mark.parametrize("weight", [0.0, 0.25, 0.5, 0.75, 1.0, 1.5, -2.0])
+def test_lerp_reaches_both_ends(weight: float) -> None:
+    a, b = torch.tensor([[1e8, 1.0, -3.0]]), torch.tensor([[1.0, 1e8, 4.0]])
+    assert torch.equal(tc.ops.load("copy").lerp(a, b, weight), torch.lerp(a, b, weight))
 
 
 # ---- comments and docs/ops.md
