@@ -420,3 +420,35 @@ def test_gradients_of_scalars_under_autocast() -> None:
     result.sum().backward()
     assert alpha.grad.dtype == torch.bfloat16
     torch.testing.assert_close(alpha.grad.float(), x.float().sum(), rtol=1e-2, atol=1e-2)
+
+
+# ---- a scalar of 0
+
+
+@pytest.mark.parametrize("times", ["times", "(2 * times)", "(3 - 3 + times)"])
+@pytest.mark.parametrize("op", ["/", "%"])
+def test_gradients_where_a_scalar_of_0_divides(times: str, op: str) -> None:
+    """The range is empty, and the gradient 0; no number 0 is written into its text."""
+    f = tc.make_autograd(
+        tc.define(
+            f"""def f(float(M, N) x, int times) -> (y) {{
+                y(m, j) = x(m, j {op} {times}) + x(m, 0) where j in 0:N * times
+            }}""",
+            namespace="tc_scalars_zero",
+        ).f
+    )
+    x = torch.randn(2, 3, requires_grad=True)
+    result = f(x, 0)
+    assert result.shape == (2, 0)
+    result.sum().backward()
+    assert x.grad is not None and torch.equal(x.grad, torch.zeros(2, 3))
+
+
+def test_repeating_no_times() -> None:
+    f = tc.make_autograd(tc.ops.load("copy").repeat_interleave)
+    for times in (0, 2, 1):
+        x = torch.randn(2, 3, requires_grad=True)
+        result = f(x, times)
+        assert torch.equal(result, x.repeat_interleave(times, 1))
+        result.sum().backward()
+        assert x.grad is not None and torch.equal(x.grad, torch.full((2, 3), float(times)))

@@ -134,7 +134,10 @@ class Numbering {
     return rewrite(e, [&](const Expression& node) -> ExpressionPtr {
       if (node.binding == Binding::Let) return node.let ? translate(node.let) : lets_.at(node.name);
       if (node.binding == Binding::Scalar) return specialized(node);
-      if (node.binding != Binding::Tensor) return beside_other_integer(node);
+      if (node.binding != Binding::Tensor) {
+        ExpressionPtr quotient = divided_by_zero(node);
+        return quotient ? quotient : beside_other_integer(node);
+      }
       bool computed = signature_.tensor(node.name).role != ir::TensorRole::Input;
       if (node.kind == ExpressionKind::Dimension) return computed ? size(node) : nullptr;
       if (!computed && node.operands.empty()) return nullptr;
@@ -169,6 +172,19 @@ class Numbering {
       if (typed) operand = cast(Halide::Int(32), operand);
     }
     return copy;
+  }
+
+  /// 0, which is what divides by a scalar that is 0; a text that has the number is refused. Null
+  /// for all other nodes.
+  ExpressionPtr divided_by_zero(const Expression& node) {
+    if (!is_binary(node, Operator::Divide) && !is_binary(node, Operator::Remainder)) return nullptr;
+    if (!node.type.is_int_or_uint() || !becomes_number(*node.operands[1])) return nullptr;
+    ir::Expr divisor = to_halide(*translate(node.operands[1]));
+    if (!divisor.defined() || !Halide::Internal::is_const_zero(simplify(divisor))) return nullptr;
+    ExpressionPtr zero = integer(0);
+    if (node.type != Halide::Int(32)) zero = cast(node.type, zero);
+    zero->type = node.type;
+    return zero;
   }
 
   /// Of scalars and numbers alone, but for conditions.
