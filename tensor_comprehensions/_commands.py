@@ -179,13 +179,17 @@ def _tune(arguments: argparse.Namespace) -> int:
     for name in arguments.definitions:
         if name not in definitions:
             raise TCError(f"{arguments.file} defines {', '.join(definitions)}, but no {name}")
-    for name in arguments.definitions or definitions:
-        for text in arguments.shapes:
-            inputs = make_inputs(definitions[name], parse_sizes(text))
-            search = run_search(Problem(source, name, inputs), config, (), cache)
-            print(f"{text}  {search}", flush=True)
-            if search.ended == "interrupted":
-                return 130
+    tuned = [(d, text) for d in arguments.definitions or definitions for text in arguments.shapes]
+    # What does not fit the last one is said before the first is searched for minutes. Inputs are
+    # made again: those of all at once may be more than there is memory for.
+    for name, text in tuned:
+        Problem(source, name, make_inputs(definitions[name], parse_sizes(text)))
+    for name, text in tuned:
+        inputs = make_inputs(definitions[name], parse_sizes(text))
+        search = run_search(Problem(source, name, inputs), config, (), cache)
+        print(f"{text}  {search}", flush=True)
+        if search.ended == "interrupted":
+            return 130
     print(f"kept in {cache}")
     return 0
 

@@ -99,6 +99,26 @@ def test_errors_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert not (tmp_path / "all").exists()
 
 
+def test_all_sizes_are_looked_at_before_the_first_search(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A later definition's missing size, and one that does not fit, are said at once."""
+    text = TEXT + "def square(float(N, N) A, float(N) x) -> (y) { y(n) +=! A(n, k) * x(k) }\n"
+    text += "def tail(float(M) x) -> (y) { y(m) = x(m + 5) where m in 0:M }\n"
+    file = tmp_path / "layers.tc"
+    file.write_text(text)
+    for names, words in (
+        (["relu", "tmm"], "--shapes says nothing of K, which tmm has"),
+        (["relu", "tail"], "tail"),
+    ):
+        arguments = ["tune", str(file), *names, "--shapes", "M=9,N=20", "--candidates", "2"]
+        assert main(arguments) == 1
+        said = capsys.readouterr()
+        assert words in said.err
+        assert said.out == ""
+        assert not (tmp_path / "layers.tc.pb").exists()
+
+
 def test_inputs_of_given_sizes() -> None:
     text = (
         "def f(int32 s, float a, float(V, 10) T, int64(B, L) I, bool(B) on) -> (Y) {\n"
