@@ -31,6 +31,16 @@ from tensor_comprehensions._tuning.tuner import MappingOptionsCache, Tuner
 Tensors = Sequence[torch.Tensor]
 
 
+def _listed(outputs: torch.Tensor | Tensors) -> tuple[torch.Tensor, ...] | None:
+    """The tensors to write to; a lone one is one, and not its rows."""
+    return (outputs,) if isinstance(outputs, torch.Tensor) else tuple(outputs) or None
+
+
+def _layout(tensor: torch.Tensor) -> object:
+    """Strides, which sparse tensors have none of; ``compile`` says so of these."""
+    return tensor.stride() if tensor.layout == torch.strided else tensor.layout
+
+
 def parse_defs(source: str) -> list[str]:
     """The names of the definitions of a text."""
     return [definition.name for definition in parse(source).definitions]
@@ -54,7 +64,7 @@ class CompilationCache:
     def _key(self, entry_point: str, inputs: Sequence[Any]) -> Any:
         find_definition(self._source, entry_point)
         return entry_point, tuple(
-            (x.shape, x.stride(), x.dtype, x.device) if isinstance(x, torch.Tensor) else x
+            (x.shape, _layout(x), x.dtype, x.device) if isinstance(x, torch.Tensor) else x
             for x in inputs
         )
 
@@ -83,15 +93,17 @@ class CompilationCache:
             )
         return found
 
-    def run(self, entry_point: str, inputs: Sequence[Any], outputs: Tensors = ()) -> torch.Tensor:
+    def run(
+        self, entry_point: str, inputs: Sequence[Any], outputs: torch.Tensor | Tensors = ()
+    ) -> torch.Tensor:
         """Runs what was compiled; ``outputs`` are written where there are any."""
-        return self._find(entry_point, inputs).run(tuple(inputs), tuple(outputs) or None)
+        return self._find(entry_point, inputs).run(tuple(inputs), _listed(outputs))
 
     def unchecked_run(
-        self, entry_point: str, inputs: Sequence[Any], outputs: Tensors = ()
+        self, entry_point: str, inputs: Sequence[Any], outputs: torch.Tensor | Tensors = ()
     ) -> torch.Tensor:
         """``run`` without checks of sizes and overlap."""
-        return self._find(entry_point, inputs).unchecked_run(tuple(inputs), tuple(outputs) or None)
+        return self._find(entry_point, inputs).unchecked_run(tuple(inputs), _listed(outputs))
 
 
 __all__ = [

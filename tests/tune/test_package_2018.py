@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -318,6 +319,28 @@ def test_compilation_cache() -> None:
     cache.run("add", (a, b), (out,))
     tc.assert_almost_equal(out, a + b, a, b)
     tc.assert_almost_equal(cache.unchecked_run("add", (a, b)), a + b, a, b)
+
+
+@pytest.mark.parametrize("run", [tc.CompilationCache.run, tc.CompilationCache.unchecked_run])
+def test_compilation_cache_writes_to_a_lone_tensor(run: Callable[..., object]) -> None:
+    cache = tc.CompilationCache("def twice(float(N, M) x) -> (y) { y(n, m) = 2 * x(n, m) }")
+    x = torch.randn(5, 7)
+    cache.compile("twice", (x,), tc.MappingOptions("naive"))
+    for outputs in (torch.zeros(5, 7), (torch.zeros(5, 7),), [torch.zeros(5, 7)]):
+        run(cache, "twice", (x,), outputs)
+        assert torch.equal(outputs if isinstance(outputs, torch.Tensor) else outputs[0], 2 * x)
+    with pytest.raises(tc.TCError, match=r"expected sizes? .*\(5, 7\)"):
+        cache.run("twice", (x,), torch.zeros(5, 6))
+
+
+def test_compilation_cache_of_sparse_tensors() -> None:
+    cache = tc.CompilationCache(ADD_AND_SUB)
+    a, b = torch.randn(100), torch.randn(100).to_sparse()
+    assert not cache.is_compiled("add", (a, b))
+    with pytest.raises(tc.TCError, match=r"add is not compiled for inputs of sizes \(100,\)"):
+        cache.run("add", (a, b))
+    with pytest.raises(tc.TCError, match="sparse_coo"):
+        cache.compile("add", (a, b), tc.MappingOptions("naive"))
 
 
 def test_parse_defs() -> None:
