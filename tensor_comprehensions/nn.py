@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+import numbers
+import pickle
 from collections.abc import Callable, Mapping
+from keyword import iskeyword
 from operator import index
+from typing import Any
 
 import torch
 
@@ -28,13 +32,96 @@ def _size(name: str, value: object) -> int:
     return size
 
 
+_NAMES = "_forward_names"
+
+
+#: Classes by what they are derived from and the parameters of their ``forward``.
+_CLASSES: dict[tuple[type[torch.nn.Module], tuple[str, ...]], type[Lambda]] = {}
+
+
+def _with_forward(written: type[Lambda], names: tuple[str, ...]) -> type[Lambda]:
+    """The class with a ``forward`` of these parameters.
+
+    ``torch.fx`` and ``torch.export`` look at that of the class for what a module takes.
+    """
+    known = _CLASSES.get((written, names))
+    if known is not None:
+        return known
+    parameters = ", ".join(("self", *names))
+    arguments = ", ".join(names)
+    text = f"def forward({parameters}):\n    return self._apply_to({arguments})\n"
+    made: dict[str, Any] = {}
+    exec(compile(text, "<tensor_comprehensions.nn.Lambda>", "exec"), made)
+    forward = made["forward"]
+    forward.__doc__ = written.forward.__doc__
+    forward.__module__ = written.__module__
+    forward.__qualname__ = f"{written.__qualname__}.forward"
+    own = {
+        "forward": forward,
+        _NAMES: names,
+        "__doc__": written.__doc__,
+        "__module__": written.__module__,
+        "__qualname__": written.__qualname__,
+    }
+    return _CLASSES.setdefault((written, names), type(written.__name__, (written,), own))
+
+
+def _named(written: type[Lambda], names: tuple[str, ...]) -> type[Lambda]:
+    """The class of a layer; without a ``forward`` of its own where the names are none of Python, or
+    where a derived class has one."""
+    usable = all(n.isidentifier() and not iskeyword(n) and n != "self" for n in names)
+    return (
+        _with_forward(written, names) if usable and written.forward is Lambda.forward else written
+    )
+
+
+def _empty(written: type[Lambda], names: tuple[str, ...] | None) -> Lambda:
+    """What a layer is unpickled into."""
+    made = _named(written, names) if names is not None else written
+    return made.__new__(made)
+
+
+class _Initial:
+    """A function that a parameter begins with.
+
+    Pickled without it where it has no name to be pickled by, as a ``lambda``: a module that is
+    loaded has its values, and may never begin anew.
+    """
+
+    def __init__(self, name: str, function: Callable[[torch.Tensor], object] | None) -> None:
+        self.name = name
+        self.function = function
+
+    def __call__(self, value: torch.Tensor) -> None:
+        if self.function is None:
+            raise TCError(
+                f"the function that initialize had for {self.name} could not be pickled, and so is "
+                f"not here; give {self.name} its values yourself, or pass a function that a module "
+                f"has under its name"
+            )
+        self.function(value)
+
+    def __deepcopy__(self, memo: object) -> _Initial:
+        return self
+
+    def __reduce__(self) -> tuple[object, ...]:
+        function = self.function
+        try:
+            pickle.dumps(function)
+        except (pickle.PicklingError, AttributeError, TypeError):
+            function = None
+        return _Initial, (self.name, function)
+
+
 class Lambda(torch.nn.Module):
     """A layer that a text defines.
 
     ``sizes`` gives values to size names and scalars of the signature. A tensor whose sizes are all
     known then, or constants in the text, is a parameter of the module, under its own name; the
     others are the inputs of ``forward``, in order, with the scalars that have no value. ``inputs``
-    names these tensors where that rule does not fit, as for a batch of a fixed size.
+    names these tensors where that rule does not fit, as for a batch of a fixed size. A scalar whose
+    value is a ``torch.nn.Parameter`` is a parameter too, and any other tensor of no dimensions is a
+    buffer.
 
         Lambda("def linear(float(B,I) x, float(O,I) w, float(O) b) -> (y) { ... }", I=64, O=10)
 
@@ -57,7 +144,7 @@ class Lambda(torch.nn.Module):
         options: object = None,
         namespace: str = "tc",
         device: torch.device | str | None = None,
-        **sizes: float,
+        **sizes: float | torch.Tensor,
     ) -> None:
         super().__init__()
         definitions = define(text, options, namespace=namespace)
@@ -74,8 +161,9 @@ class Lambda(torch.nn.Module):
         definition = operators[entry_point].definition
         self._function = make_autograd(operators[entry_point])
         self._names = [info.name for info in definition.inputs]
-        self._initialize = dict(initialize or {})
+        self._initialize = {n: _Initial(n, f) for n, f in (initialize or {}).items()}
         self._constants: dict[str, float] = {}
+        self._scalars: dict[str, torch.Tensor] = {}  # what those that are tensors begin with
         shapes = {
             info.name: [definition.input_dimension(k, d) for d in range(info.ndim)]
             for k, info in enumerate(definition.inputs)
@@ -86,7 +174,7 @@ class Lambda(torch.nn.Module):
         for info in definition.inputs:
             if info.is_scalar:
                 if info.name in sizes:
-                    self._constants[info.name] = sizes[info.name]
+                    self._keep_scalar(entry_point, info.name, sizes[info.name])
                 else:
                     self.input_names.append(info.name)
                 continue
@@ -107,11 +195,7 @@ class Lambda(torch.nn.Module):
                     f"{info.name} of {entry_point} is no input, but its size {missing[0]} has no "
                     f"value; {way_out}"
                 )
-            if hasattr(self, info.name):
-                raise TCError(
-                    f"{info.name} of {entry_point} cannot be a parameter: every module has an "
-                    f"attribute of that name; rename it in the text"
-                )
+            self._check_free(entry_point, info.name)
             value = torch.zeros(
                 [size for size in shape if size is not None], dtype=info.dtype, device=device
             )
@@ -122,14 +206,44 @@ class Lambda(torch.nn.Module):
         for name in self._initialize:
             if name not in dict(self.named_parameters()) and name not in dict(self.named_buffers()):
                 raise TCError(f"initialize has a function for {name}, which is no parameter")
+        self.__class__ = _named(type(self), tuple(self.input_names))
         self.reset_parameters()
+
+    def _keep_scalar(self, function: str, name: str, value: object) -> None:
+        """A number is a constant; a tensor is a parameter where it is one, and else a buffer."""
+        if isinstance(value, torch.Tensor):
+            if value.dim() > 0:
+                raise TCError(
+                    f"{name} of {function} is a scalar, but {name}= is a tensor of sizes "
+                    f"{tuple(value.shape)}; pass a number or a tensor without dimensions"
+                )
+            self._check_free(function, name)
+            if isinstance(value, torch.nn.Parameter):
+                self.register_parameter(name, value)
+            else:
+                self.register_buffer(name, value)
+            self._scalars[name] = value.detach().clone()
+        elif isinstance(value, (numbers.Real, torch.SymInt, torch.SymFloat, torch.SymBool)):
+            self._constants[name] = value  # type: ignore[assignment]
+        else:
+            raise TCError(
+                f"{name} of {function} is a scalar, but {name}={value!r} is of type "
+                f"{type(value).__name__}; pass a number or a tensor without dimensions"
+            )
+
+    def _check_free(self, function: str, name: str) -> None:
+        if hasattr(self, name):
+            raise TCError(
+                f"{name} of {function} cannot be a parameter: every module has an attribute of "
+                f"that name; rename it in the text"
+            )
 
     @staticmethod
     def _check(
         name: str,
         definition: _torch.Definition,
         shapes: dict[str, list[str]],
-        sizes: dict[str, float],
+        sizes: dict[str, float | torch.Tensor],
         inputs: tuple[str, ...] | None,
     ) -> None:
         scalars = {info.name for info in definition.inputs if info.is_scalar}
@@ -152,6 +266,8 @@ class Lambda(torch.nn.Module):
             for name, value in [*self.named_parameters(), *self.named_buffers()]:
                 if name in self._initialize:
                     self._initialize[name](value)
+                elif name in self._scalars:
+                    value.copy_(self._scalars[name])
                 elif value.dim() > 1 and value.is_floating_point() and value.numel() > 0:
                     bound = 1 / math.sqrt(value[0].numel())
                     value.uniform_(-bound, bound)
@@ -159,9 +275,19 @@ class Lambda(torch.nn.Module):
                     value.zero_()
 
     def forward(self, /, *inputs: object, **named: object) -> torch.Tensor:
+        """The definition; every layer has a ``forward`` whose parameters are those of its text."""
         if named or len(inputs) != len(self.input_names):
             parameters = Parameters(self._function.__name__, self.input_names)
             inputs = parameters.arrange(inputs, named)
+        return self._apply_to(*inputs)
+
+    def __call__(self, *inputs: Any, **named: Any) -> Any:
+        if named or len(inputs) != len(self.input_names):  # refused as the definition does it
+            parameters = Parameters(self._function.__name__, self.input_names)
+            parameters.arrange(inputs, named)
+        return super().__call__(*inputs, **named)
+
+    def _apply_to(self, *inputs: object) -> torch.Tensor:
         given = dict(zip(self.input_names, inputs, strict=True))
         return self._function(
             *(
@@ -173,6 +299,11 @@ class Lambda(torch.nn.Module):
                 for name in self._names
             )
         )
+
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # The class is made anew where the layer arrives; it can be found by no name.
+        written = type(self).__bases__[0] if _NAMES in vars(type(self)) else type(self)
+        return _empty, (written, vars(type(self)).get(_NAMES)), self.__getstate__()
 
     def extra_repr(self) -> str:
         own = [f"{n}={tuple(v.shape)}" for n, v in self.named_parameters()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 import subprocess
 import sys
@@ -224,6 +225,148 @@ def test_lambda_with_buffers_and_several_definitions() -> None:
 def test_lambda_says_what_does_not_fit(keywords: dict, message: str) -> None:
     with pytest.raises(tc.TCError, match=message):
         make_layer(**keywords)
+
+
+TWO_INPUTS = """def f(float(B,I) x, float scale, float(O,I) w) -> (y) {
+    y(n,o) +=! scale * x(n,i) * w(o,i)
+}"""
+
+
+def two_inputs() -> tc.nn.Lambda:
+    torch.manual_seed(0)
+    return tc.nn.Lambda(TWO_INPUTS, namespace="tc_modules", I=4, O=3)
+
+
+def test_lambda_takes_what_its_text_names() -> None:
+    layer, x = two_inputs(), torch.randn(5, 4)
+    expected = 2 * x @ layer.w.t()
+    assert str(inspect.signature(layer.forward)) == "(x, scale)"
+    torch.testing.assert_close(layer(x, 2.0), expected)
+    torch.testing.assert_close(layer(x, scale=2.0), expected)
+    torch.testing.assert_close(layer(scale=2.0, x=x), expected)
+    assert isinstance(layer, tc.nn.Lambda) and type(layer).__name__ == "Lambda"
+    for again in (copy.deepcopy(layer), copy.copy(layer), pickle.loads(pickle.dumps(layer))):
+        assert type(again) is type(layer)
+        torch.testing.assert_close(again(x, 2.0), expected)
+        assert again.state_dict().keys() == {"w"}
+
+
+def test_lambda_is_traced_by_fx() -> None:
+    layer, x = make_layer(I=4, O=3), torch.randn(5, 4)
+    traced = torch.fx.symbolic_trace(torch.nn.Sequential(layer, torch.nn.ReLU()))
+    torch.testing.assert_close(traced(x), layer(x).relu())
+    traced = torch.fx.symbolic_trace(layer)
+    assert [n.name for n in traced.graph.nodes if n.op == "placeholder"] == ["x"]
+    torch.testing.assert_close(traced(x), layer(x))
+
+
+def test_lambda_is_exported_with_sizes_by_name() -> None:
+    layer, x = make_layer(I=4, O=3), torch.randn(5, 4)
+    rows = {"x": {0: torch.export.Dim("rows")}}
+    for arguments, named in (((x,), {}), ((), {"x": x})):
+        program = torch.export.export(layer, arguments, named, dynamic_shapes=rows).module()
+        longer = torch.randn(9, 4)
+        found = program(x=longer) if named else program(longer)
+        torch.testing.assert_close(found, layer(longer))
+
+
+class Residual(tc.nn.Lambda):
+    """A layer with a forward of its own."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + super().forward(x)
+
+
+class Plain(tc.nn.Lambda):
+    """One without."""
+
+
+def test_classes_derived_from_lambda() -> None:
+    x = torch.randn(5, 4)
+    for made in (Residual, Plain):
+        layer = made(LINEAR, namespace="tc_modules", I=4, O=4)
+        for again in (layer, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+            assert isinstance(again, made)
+            expected = torch.nn.functional.linear(x, layer.w, layer.b)
+            torch.testing.assert_close(again(x), expected + x if made is Residual else expected)
+
+
+def test_lambda_whose_inputs_have_words_of_python() -> None:
+    text = "def f(float(N) self, float(N) lambda) -> (y) { y(n) = self(n) + lambda(n) }"
+    layer = tc.nn.Lambda(text, namespace="tc_modules", inputs=("self", "lambda"))
+    assert layer.input_names == ["self", "lambda"]
+    x = torch.randn(7)
+    for again in (layer, copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert torch.equal(again(x, x), 2 * x)
+
+
+def test_lambda_that_begins_by_a_function_without_a_name() -> None:
+    layer = make_layer(I=4, O=3, initialize={"w": lambda w: w.fill_(2), "b": torch.nn.init.ones_})
+    assert bool((layer.w == 2).all()) and bool((layer.b == 1).all())
+    copied, loaded = copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))
+    for again in (copied, loaded):
+        assert torch.equal(again.w, layer.w) and torch.equal(again.b, layer.b)
+        with torch.no_grad():
+            again.w.zero_()
+            again.b.zero_()
+    copied.reset_parameters()
+    assert bool((copied.w == 2).all()) and bool((copied.b == 1).all())
+    with pytest.raises(tc.TCError, match="the function that initialize had for w could not be"):
+        loaded.reset_parameters()
+    named = pickle.loads(pickle.dumps(make_layer(I=4, O=3, initialize={"b": torch.nn.init.ones_})))
+    named.reset_parameters()
+    assert bool((named.b == 1).all())
+
+
+SCALED = "def scaled(float(N) x, float alpha, int shift) -> (y) { y(n) = alpha * x(n) + shift }"
+
+
+def test_lambda_learns_a_scalar(tmp_path: Path) -> None:
+    alpha = torch.nn.Parameter(torch.tensor(0.5))
+    layer = tc.nn.Lambda(SCALED, namespace="tc_modules", alpha=alpha, shift=3)
+    assert dict(layer.named_parameters()) == {"alpha": alpha}
+    assert layer.alpha is alpha
+    x = torch.randn(7)
+    torch.testing.assert_close(layer(x), 0.5 * x + 3)
+    layer(x).sum().backward()
+    torch.testing.assert_close(alpha.grad, x.sum())
+    with torch.no_grad():
+        alpha.fill_(2)
+    assert layer.state_dict() == {"alpha": torch.tensor(2.0)}
+    torch.save(layer, tmp_path / "layer.pt")
+    for again in (torch.load(tmp_path / "layer.pt", weights_only=False), copy.deepcopy(layer)):
+        torch.testing.assert_close(again(x), 2 * x + 3)
+        assert isinstance(again.alpha, torch.nn.Parameter)
+        again.reset_parameters()
+        torch.testing.assert_close(again(x), 0.5 * x + 3)
+    assert "shift=3" in repr(layer) and "alpha=()" in repr(layer)
+
+
+def test_lambda_keeps_a_tensor_as_a_buffer() -> None:
+    layer = tc.nn.Lambda(
+        SCALED,
+        namespace="tc_modules",
+        alpha=torch.tensor(0.5),
+        shift=torch.tensor(3),
+        initialize={"alpha": torch.nn.init.ones_},
+    )
+    assert list(layer.parameters()) == []
+    assert layer.state_dict() == {"alpha": torch.tensor(1.0), "shift": torch.tensor(3)}
+    x = torch.randn(7)
+    torch.testing.assert_close(layer(x), x + 3)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "message"),
+    [
+        ("0.5", "alpha of scaled is a scalar, but alpha='0.5' is of type str; pass a number"),
+        (None, "alpha of scaled is a scalar, but alpha=None is of type NoneType; pass a number"),
+        (torch.ones(2), r"alpha of scaled is a scalar, but alpha= is a tensor of sizes \(2,\)"),
+    ],
+)
+def test_lambda_refuses_what_is_no_scalar(alpha: object, message: str) -> None:
+    with pytest.raises(tc.TCError, match=message):
+        tc.nn.Lambda(SCALED, namespace="tc_modules", alpha=alpha, shift=3)
 
 
 def test_lambda_whose_size_has_a_name_of_its_own() -> None:
