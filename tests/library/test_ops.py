@@ -491,7 +491,35 @@ def test_document() -> None:
 
 
 def test_program_of_the_document() -> None:
-    (block,) = DOCUMENT.read_text().split("```python\n")[1:]
     names: dict[str, object] = {}
-    exec(block.partition("```")[0], names)
+    for block in DOCUMENT.read_text().split("```python\n")[1:]:
+        exec(block.partition("```")[0], names)
     assert names["output"].shape == (8, 4, 5, 14, 14)
+    assert names["means"].tolist() == [100, 100, 100]
+
+
+def test_what_the_document_says_of_other_words() -> None:
+    """Sums in half are infinite; double, and what only moves or chooses, is right."""
+
+    def define(word: str, name: str) -> tc.TC:
+        text = re.sub(r"\bfloat\b", word, tc.ops.source(name))
+        return tc.define(text, namespace=f"tc_ops_in_{word}")
+
+    x = torch.full((3, 4096), 100.0, dtype=torch.half)
+    assert define("half", "mean_rows").mean_rows(x).tolist() == [INF] * 3
+    assert define("double", "mean_rows").mean_rows(x.double()).tolist() == [100] * 3
+    x = Values(torch.half)(5, 7)
+    for word, dtype in {"half": torch.half, "bfloat16": torch.bfloat16, "int": torch.int32}.items():
+        given = (100 * x).to(dtype)
+        assert torch.equal(define(word, "transpose").transpose(given), given.t())
+        assert torch.equal(define(word, "max_rows").max_rows(given), given.amax(1))
+
+
+@pytest.mark.parametrize("word", ["double", "half", "bfloat16"])
+@pytest.mark.parametrize("name", tc.ops.names())
+def test_files_are_defined_with_other_words(name: str, word: str) -> None:
+    """No number in a text is beyond another type."""
+    try:
+        tc.define(re.sub(r"\bfloat\b", word, tc.ops.source(name)), namespace=f"tc_ops_in_{word}")
+    except tc.TCError as error:
+        pytest.fail(str(error))

@@ -26,8 +26,28 @@ output = torch.ops.tc_ops.group_convolution(images, filters, bias)  # the same o
 ```
 
 Ranks are fixed in a text: functions of single elements are of matrices, and any contiguous tensor
-is a view of one. Losses are means over all elements. Elements are `float`; for others replace the
+is a view of one. Losses are means over all elements. Elements are `float`; for `double` replace the
 word: `tc.define(re.sub(r"\\bfloat\\b", "double", tc.ops.source("softmax")))`.
+
+With `half` or `bfloat16` for the word, sums and other temporaries are stored in that type too. In
+`half` those beyond 65,504 are infinite, as those of `mean_rows`, `mse_loss` and
+`layer_normalization` soon are, and numbers such as an epsilon of 1e-12 are 0; in `bfloat16` they
+have three digits. With an integer type they wrap around, and quotients are rounded. So do not
+replace the word where a definition has a sum, an exponential or such a number: write the type at
+the parameters, compute in `float` by a cast of what is read, and cast what is returned.
+
+```python
+T = tc.define('''
+def mean_rows(half(N, K) input) -> (output) {
+    sum(n) +=! float(input(n, k))
+    output(n) = half(sum(n) / K)
+}
+''')
+means = T.mean_rows(torch.full((3, 4096), 100.0, dtype=torch.half))  # 100, and not infinity
+```
+
+Definitions that only move elements, as those of `transpose`, or choose among them, as `max_rows`,
+are right with any word.
 
 The tables below repeat the first sentence of each definition's comment and what it equals in
 PyTorch. `tests/library/test_ops.py` holds each definition to that.
