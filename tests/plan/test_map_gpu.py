@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import emulated
+import emulator
+import numpy as np
 import pytest
 import torch
 
@@ -128,3 +131,41 @@ def test_what_a_plan_says_of_a_processor_is_not_of_a_gpu(
     emulated.run(run, (a, b), outputs)
     wanted = a @ b if text is PRODUCT else a @ b.exp().T
     torch.testing.assert_close(outputs[0], wanted, rtol=1e-4, atol=1e-3)
+
+
+MOST = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    "size, tile, threads, blocks",
+    [
+        (MOST, 1, 1, 1000),  # rounds over blocks
+        (MOST, MOST, 100, 1000),  # rounds over threads
+        (MOST, 1000, 1000, 2**22),  # the last tile ends outside
+        (MOST - 500, 1000, 300, 2**22),
+        (MOST, 2**30, 100, 7),
+        (MOST - 1024, 1000, 1000, 2**22),
+    ],
+)
+def test_indices_near_the_end_of_32_bits(size: int, tile: int, threads: int, blocks: int) -> None:
+    """Threads past the end of the result, whose indices 32 bits do not hold, store nothing."""
+    x = torch.zeros(1, dtype=torch.int8).expand(size)
+    options = tc.MappingOptions("naive").tile(tile).mapToThreads(threads).mapToBlocks(blocks)
+    text = "def f(int8(A) X) -> (O) { O(a) = X(a) }"
+    executor = tc.compile(text, "f", options, x, target="cuda:sm_90")
+    (launch,) = launches_of(executor)
+    # The last blocks in their last rounds, counting what they would store, by place: inside, the
+    # last one, outside.
+    first = max(0, launch["grid"][0] - 1000 // threads)
+    counter = rf"((\1) < 0 || (\1) >= {size} ? 2 : (\1) == {size - 1})"
+    source = re.sub(r"O\[(.*)\] = X\[0\];", rf"atomicAdd(&O[{counter}], 1);", executor.cuda_source)
+    source = source.replace("signed char* O, const signed char* X", "int* O")
+    source = source.replace("= blockIdx.x;", f"= {first} + blockIdx.x;")
+    source = re.sub(
+        r"(\w+_round) = 0; \1 < (\d+);",
+        lambda m: f"{m[1]} = {max(int(m[2]) - 9, 0)}; {m[1]} < {m[2]};",
+        source,
+    )
+    stores = np.zeros(3, np.int32)
+    emulator.compile(source).launch("tc_f_0", launch["grid"][0] - first, launch["block"], [stores])
+    assert stores[0] > 0 and stores.tolist()[1:] == [1, 0]

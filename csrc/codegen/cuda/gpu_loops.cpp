@@ -49,10 +49,28 @@ bool has_barrier(const Nest& nest) {
   return nest::any<nest::Barrier>(nest, [](const nest::Barrier&) { return true; });
 }
 
+/// Whether 32 bits hold the indices of so many lanes of a loop, those that its guard leaves out as
+/// well. The simplifier, which takes overflow for impossible, makes of tx < min(32, N - 32 * bx) a
+/// comparison of max(32 * bx, N - 32) + tx with N: what the extent counts from must have room, too.
+bool has_room(const Loop& loop, const LoopBounds& around, int64_t lanes) {
+  const int64_t most = std::numeric_limits<int32_t>::max() - lanes;
+  const auto last = as_const_int(find_constant_bound(loop.min, Direction::Upper, around));
+  bool room = last && *last <= most;
+  ir::visit_graph(loop.extent, [&](const IntImm* op, ir::Visitor&) {
+    room = room && op->value <= most && op->value >= -most;
+  });
+  return room;
+}
+
+Expr wide(int64_t number) { return make_const(Halide::Int(64), number); }
+Expr in_64_bits(const std::string& index) {
+  return cast(Halide::Int(64), ir::make_variable(index));
+}
+
 /// The iterations of a loop on `lanes` hardware lanes called `lane`, over a body that uses its
 /// iterator.
 Nest distribute(const Loop& loop, const std::string& lane, int64_t lanes, int64_t extent,
-                Nest body) {
+                const LoopBounds& around, Nest body) {
   Expr index = ir::make_variable(lane);
   std::string round = loop.name + ".round";
   const int64_t rounds = divide_up(extent, lanes);
@@ -61,8 +79,11 @@ Nest distribute(const Loop& loop, const std::string& lane, int64_t lanes, int64_
   if (rounds > 1) index = ir::make_variable(round) * static_cast<int>(lanes) + index;
   body = nest::make(nest::Binding{loop.name, simplify(loop.min + index), body});
   auto exact = as_const_int(loop.extent);
-  if (!exact || *exact != rounds * lanes)
-    body = nest::make(nest::Guard{index < loop.extent, body, nullptr});
+  if (!exact || *exact != rounds * lanes) {
+    if (!has_room(loop, around, rounds * lanes))
+      index = in_64_bits(lane) + (rounds > 1 ? in_64_bits(round) * wide(lanes) : wide(0));
+    body = nest::make(nest::Guard{index < cast(index.type(), loop.extent), body, nullptr});
+  }
   if (rounds > 1) body = nest::make_loop(round, 0, static_cast<int>(rounds), Role::Serial, body);
   return nest::make_loop(lane, 0, static_cast<int>(lanes), loop.role, body);
 }
@@ -115,7 +136,7 @@ class MapLoops {
     in_block_ = true;
     Nest body = map_body(loop);
     in_block_ = false;
-    return distribute(loop, block, blocks, extent, body);
+    return distribute(loop, block, blocks, extent, around_, body);
   }
 
   Nest map_threads(const Loop& loop) {
@@ -136,7 +157,7 @@ class MapLoops {
     launch_.block[axis] = std::max(launch_.block[axis], lanes);
     const std::string lane = loop.name + ".thread";
     launch_.axes[lane] = axis;
-    return distribute(loop, lane, lanes, extent, body);
+    return distribute(loop, lane, lanes, extent, around_, body);
   }
 
   GpuLaunch& launch_;
