@@ -79,7 +79,10 @@ class MappingOptions:
         return result
 
     def _set(self, name: str, values: Iterable[Any]) -> MappingOptions:
-        self._options.set(name, [index(value) for value in _flatten(values)])
+        numbers = [index(value) for value in _flatten(values)]
+        if any(not -(2**63) <= number < 2**63 for number in numbers):
+            return self._call(name, *numbers)  # says what is allowed
+        self._options.set(name, numbers)
         return self
 
     def _set_word(self, name: str, word: str) -> MappingOptions:

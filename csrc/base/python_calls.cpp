@@ -122,14 +122,13 @@ class Reader {
   }
 
   PythonValue integer() {
-    constexpr size_t kMostDigits = 18;
     const size_t digits = at_ + (text_[at_] == '-');
     size_t end = digits;
     while (end < text_.size() && std::isdigit(static_cast<unsigned char>(text_[end]))) ++end;
-    if (end == digits || end - digits > kMostDigits) fail("an integer");
-    const int64_t value = std::stoll(text_.substr(at_, end - at_));
+    if (end == digits) fail("an integer");
+    PythonValue value = PythonValue::integer(text_.substr(at_, end - at_));
     at_ = end;
-    return PythonValue::of(value);
+    return value;
   }
 
   const std::string& text_;
@@ -140,11 +139,17 @@ class Reader {
 
 }  // namespace
 
+PythonValue PythonValue::integer(const std::string& digits) {
+  if (digits.size() - (digits[0] == '-') > kMostDigits) return {Kind::Large, 0, digits, {}};
+  return {Kind::Integer, std::stoll(digits), {}, {}};
+}
+
 std::string to_string(const PythonValue& value) {
   switch (value.kind) {
     case PythonValue::Kind::None: return "None";
     case PythonValue::Kind::Boolean: return value.number ? "True" : "False";
     case PythonValue::Kind::Integer: return std::to_string(value.number);
+    case PythonValue::Kind::Large: return value.word;
     case PythonValue::Kind::Word: return "\"" + value.word + "\"";
     case PythonValue::Kind::Tuple: break;
   }

@@ -10,14 +10,19 @@ namespace tc {
 
 /// An argument: a number, True or False, None, "a word", or a tuple of such.
 struct PythonValue {
-  enum class Kind { None, Boolean, Integer, Word, Tuple };
+  /// Large is an integer of more digits than kMostDigits, which nothing takes: so many leave room
+  /// for sums and differences in 64 bits.
+  enum class Kind { None, Boolean, Integer, Large, Word, Tuple };
+  static constexpr size_t kMostDigits = 18;
   Kind kind = Kind::None;
   int64_t number = 0;  ///< of Boolean and Integer
-  std::string word;
+  std::string word;    ///< of Word; the digits of Large
   std::vector<PythonValue> items;
 
   static PythonValue of(bool value) { return {Kind::Boolean, value, {}, {}}; }
-  static PythonValue of(int64_t value) { return {Kind::Integer, value, {}, {}}; }
+  static PythonValue of(int64_t value) { return integer(std::to_string(value)); }
+  /// Of digits, in front of which there may be a minus.
+  static PythonValue integer(const std::string& digits);
   static PythonValue of(const std::string& word) { return {Kind::Word, 0, word, {}}; }
   static PythonValue of(const char* word) { return of(std::string(word)); }
   static PythonValue none() { return {}; }

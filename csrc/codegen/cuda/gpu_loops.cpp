@@ -126,7 +126,8 @@ class MapLoops {
     int64_t extent = constant_extent(loop.extent, around_), limit = kMaxGridX;
     if (!options_.blocks.empty()) {
       limit = 1;
-      for (int64_t blocks : options_.blocks) limit = std::min(limit * blocks, kMaxGridX);
+      for (int64_t blocks : options_.blocks)
+        limit = std::min(limit * std::min(blocks, kMaxGridX), kMaxGridX);
     }
     const int64_t blocks = std::min(extent, limit);
     // Loops may follow one another: the grid is that of the largest, the others have guards.

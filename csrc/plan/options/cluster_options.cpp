@@ -44,6 +44,11 @@ std::string read_of(const PythonValue& value, const PythonCall& call, const std:
   return read;
 }
 
+bool has_large(const PythonValue& value) {
+  return value.kind == Kind::Large ||
+         std::any_of(value.items.begin(), value.items.end(), has_large);
+}
+
 bool flag_of(const PythonValue& value, const PythonCall& call, const std::string& allowed) {
   const bool flag = value.kind == Kind::Boolean ||
                     (value.kind == Kind::Integer && (value.number == 0 || value.number == 1));
@@ -328,7 +333,11 @@ bool flag_argument(const PythonCall& call, const std::string& allowed) {
 }
 
 void refuse(const PythonCall& call, const std::string& allowed) {
-  throw UsageError(concat("MappingOptions.", to_string(call), ": expected ", allowed));
+  bool large = std::any_of(call.values.begin(), call.values.end(), has_large);
+  for (const auto& named : call.named) large = large || has_large(named.second);
+  throw UsageError(
+      concat("MappingOptions.", to_string(call), ": expected ", allowed,
+             large ? concat("; integers have at most ", PythonValue::kMostDigits, " digits") : ""));
 }
 
 bool is_cluster_option(const std::string& name) {
