@@ -151,7 +151,7 @@ MappingOptions whole_plan(const ir::Program& program, const Job& job,
 }
 
 /// CompilationError where options speak of a statement that there is not.
-void check_statements(const MappingOptions& options, const Compiled& compiled) {
+void check_statements(const MappingOptions& options, bool cuda, const Compiled& compiled) {
   std::set<std::string> known;
   const auto add = [&](const std::string& id) {
     const std::string name = id.substr(id.find(plan::kOfSegment) + 1);
@@ -164,7 +164,8 @@ void check_statements(const MappingOptions& options, const Compiled& compiled) {
   for (const std::string& id : compiled.absent) add(id);
   for (const plan::ClusterOptions& cluster : options.clusters)
     for (const std::string& name : cluster.statements)
-      if (known.count(name) == 0)
+      // A GPU takes of whole Plans for others what it can (see plan/forms/gpu).
+      if (known.count(name) == 0 && !(cuda && plan::complete_plan(cluster)))
         throw CompilationError("the options speak of a statement ", name,
                                "; with loops of their own are ",
                                join(std::vector<std::string>(known.begin(), known.end())));
@@ -207,7 +208,7 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given, con
     choices = choose_calls(program, all, job, *library, clock, compiled);
   if (are_taken(choices) || !compiled.kernel)
     compiled = compile_with_calls(program, all, choices, job, clock);
-  if (!job.options.identity && !found) check_statements(job.options, compiled);
+  if (!job.options.identity && !found) check_statements(job.options, job.target.cuda, compiled);
   std::shared_ptr<runtime::Kernel> kernel = compiled.kernel;
   std::shared_ptr<runtime::Kernel> checked;
   auto helpers = std::make_shared<HelperCode>();

@@ -171,13 +171,24 @@ ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const Mapping
   const bool rows = !cuda && options.outer_fusion == FusionStrategy::Preserve3Coincident;
   std::vector<std::vector<std::string>> together;
   for (const ClusterOptions& cluster : options.clusters) together.push_back(cluster.statements);
-  std::vector<Cluster> clusters = run_pass(
-      kFuse,
-      [&] {
-        return poly::fuse(scop, dependences, options.outer_fusion, rows, layouts,
-                          machine.cache_bytes, together);
-      },
-      [&](const auto& fused) { return fused.size() < scop.program->statements.size(); });
+  const auto fuse = [&] {
+    return run_pass(
+        kFuse,
+        [&] {
+          return poly::fuse(scop, dependences, options.outer_fusion, rows, layouts,
+                            machine.cache_bytes, together);
+        },
+        [&](const auto& fused) { return fused.size() < scop.program->statements.size(); });
+  };
+  std::vector<Cluster> clusters = fuse();
+  const bool plans_fit = !cuda || do_plans_fit(clusters, options);
+  if (!plans_fit) {
+    // Names that are those of other statements bring together what shares no loops.
+    together.clear();
+    for (const ClusterOptions& cluster : options.clusters)
+      if (!complete_plan(cluster)) together.push_back(cluster.statements);
+    clusters = fuse();
+  }
   // Sizes of tiles by position speak of loops that chains would take away.
   if (rows && options.tile.empty()) {
     clusters = run_pass(
@@ -193,7 +204,7 @@ ProgramPlan plan_program(const Scop& scop, const Layouts& layouts, const Mapping
   plan.clusters = std::move(clusters);
   if (cuda)
     for (const Cluster& cluster : plan.clusters)
-      plan.groups.push_back(propose_gpu(cluster, scop, layouts, options));
+      plan.groups.push_back(propose_gpu(cluster, scop, layouts, options, plans_fit));
   else
     CpuPlanner(in).plan(plan);
   for (size_t c = 0; c < plan.clusters.size(); ++c) {

@@ -169,3 +169,72 @@ def test_indices_near_the_end_of_32_bits(size: int, tile: int, threads: int, blo
     stores = np.zeros(3, np.int32)
     emulator.compile(source).launch("tc_f_0", launch["grid"][0] - first, launch["block"], [stores])
     assert stores[0] > 0 and stores.tolist()[1:] == [1, 0]
+
+
+def test_serial_tasks_of_a_plan_are_blocks() -> None:
+    """On the CPU, `.parallel(False)` only says that tasks are not worth threads."""
+    a, b = torch.randn(16, 16), torch.randn(16, 16)
+    options = tc.compile(PRODUCT, "f", tc.MappingOptions().libraryCalls(None), a, b).options
+    assert ".parallel(False)" in str(options)
+    for given in (options, tc.MappingOptions().cluster("S0").parallel(False)):
+        (launch,) = launches_of(tc.compile(PRODUCT, "f", given, a, b, target="cuda:sm_90"))
+        assert math.prod(launch["grid"]) * math.prod(launch["block"]) >= a.numel()
+
+
+SOFTMAX = """def f(float(N, K) A) -> (O) {
+  m(n) max=! A(n, k)
+  s(n) +=! exp(A(n, k) - m(n))
+  O(n, k) = exp(A(n, k) - m(n)) / s(n)
+}"""
+TWO_PRODUCTS = """def f(float(B, N, N) A, float(B, N, N) W) -> (T, O) {
+  T(b, i, j) +=! A(b, i, k) * W(b, k, j)
+  O(b, i, j) +=! T(b, j, k) * W(b, k, i)
+}"""
+
+
+@pytest.mark.parametrize(
+    "text, inputs",
+    [
+        ("def f(float(N) A, float(N) B) -> (O) { O +=! A(i) * B(i) }", [(500,), (500,)]),
+        (SOFTMAX, [(300, 512)]),
+        (
+            "def f(float(N, D) G, int32(N) I) -> (float(10, D) T) { T(I(n), d) +=! G(n, d) }",
+            [(50, 7), (50,)],
+        ),
+        (
+            "def f(float(N, K) A) -> (O, P) { O(n) +=! A(n, k) P(n) = O(n) * 2 }",
+            [(300, 512)],
+        ),
+        (TWO_PRODUCTS, [(3, 20, 20)] * 2),
+    ],
+    ids=["dot", "softmax", "scatter", "rows", "inside"],
+)
+def test_plans_of_a_processor_for_loops_that_a_gpu_has_not(text: str, inputs: list) -> None:
+    values = [torch.randn(shape) for shape in inputs]
+    if "int32" in text:
+        values[1] = torch.randint(0, 10, (50,), dtype=torch.int32)
+    options = tc.MappingOptions().libraryCalls(None)
+    options = tc.compile(text, "f", options, *values).options
+    if text is TWO_PRODUCTS:
+        given = str(options).replace(".inside()", '.inside("b")')
+        options = tc.MappingOptions.parse(given)
+    run = tc.compile(text, "f", options, *values, target="cuda:sm_90")
+    assert "a whole Plan for other loops than these" in run.explain()
+    outputs = emulated.make_outputs(run, tuple(values))
+    emulated.run(run, tuple(values), outputs)
+    own = tc.compile(text, "f", None, *values)(*values)
+    for mine, other in zip(outputs, own if isinstance(own, tuple) else (own,), strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-3)
+    again = tc.compile(text, "f", run.options, *values, target="cuda:sm_90")
+    assert again.cuda_source == run.cuda_source
+    # Loops are shared where they can be, so that no thread does all of it.
+    whole = tc.compile(text, "f", None, *values, target="cuda:sm_90")
+    threads = [sum(math.prod(s["grid"]) for s in launches_of(each)) for each in (run, whole)]
+    assert threads[0] * 16 >= threads[1]
+
+
+def test_plans_of_a_gpu_for_loops_that_a_processor_has_not() -> None:
+    x = torch.randn(300, 512)
+    options = tc.compile(SOFTMAX, "f", None, x, target="cuda:sm_90").options
+    with pytest.raises(tc.CompilationError, match="share the loops n; a whole Plan is of the targ"):
+        tc.compile(SOFTMAX, "f", options, x)

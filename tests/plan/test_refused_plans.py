@@ -229,3 +229,36 @@ def test_statements_that_there_are_not_are_told_of_for_sizes_of_0() -> None:
         )
     with pytest.raises(tc.CompilationError, match="the options leave S7 to a library"):
         tc.compile(MATMUL, "f", tc.MappingOptions().libraryCalls("S7"), a, b)
+
+
+@pytest.mark.parametrize(
+    "make, words",
+    [
+        (
+            lambda o: o.copy("Nope(i)", statement="S9", order=(0,)),
+            "the plan copies what S9 reads, which is no statement of S0_init, S0",
+        ),
+        (lambda o: o.copy("Nope(i)", statement="S0", order=(0,)), "the plan copies Nope(i) of S0"),
+        (lambda o: o.inside("zzz"), "inside loops over zzz, "),
+        (
+            lambda o: o.tile("reduction", zzz=4),
+            "the plan cuts a reduction over zzz, which no statement of S0_init, S0 has",
+        ),
+        (lambda o: o.instruction("vpdpbusd"), "the instruction vpdpbusd"),
+    ],
+)
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_90"])
+def test_what_a_gpu_has_no_use_for_is_looked_at(make, words: str, target: str) -> None:
+    a, b = torch.randn(17, 33), torch.randn(33, 9)
+    options = make(tc.MappingOptions().libraryCalls(None).cluster("S0"))
+    with pytest.raises(tc.CompilationError) as refused:
+        tc.compile(MATMUL, "f", options, a, b, target=target)
+    assert words in str(refused.value)
+
+
+def test_what_a_gpu_has_no_use_for_may_be_said() -> None:
+    a, b = torch.randn(17, 33), torch.randn(33, 9)
+    options = tc.MappingOptions().cluster("S0").tile("reduction", k=8).vector(True)
+    options.copy("B(k, n)", statement="S0", order=(1, 0)).inside("m")
+    run = tc.compile(MATMUL, "f", options, a, b, target="cuda:sm_90")
+    assert run.cuda_source == tc.compile(MATMUL, "f", None, a, b, target="cuda:sm_90").cuda_source

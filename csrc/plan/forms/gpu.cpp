@@ -7,8 +7,10 @@
 
 #include "base/error.h"
 #include "base/passes.h"
+#include "isa/instructions.h"
 #include "plan/notes.h"
 #include "plan/options/constraints.h"
+#include "plan/resolve.h"
 
 namespace tc::plan {
 namespace {
@@ -98,10 +100,9 @@ Notes describe(const Cluster& cluster, const std::vector<Member>& members,
 }
 
 /// Tiles of the shared band as blocks, and their points as threads.
-ClusterPlan plan_threads(const Cluster& cluster, const ir::Program& program, const Layouts& layouts,
+ClusterPlan plan_threads(const Cluster& cluster, std::vector<Member> members,
                          const Constraints& constraints, const std::vector<int64_t>& given,
                          Notes& notes) {
-  std::vector<Member> members = analyze_members(cluster, program, layouts, kWarp);
   move_vector_last(members);
   if (!constraints.sizes_tasks()) {
     // Those of one iteration would take a dimension of the block.
@@ -112,6 +113,70 @@ ClusterPlan plan_threads(const Cluster& cluster, const ir::Program& program, con
   const std::vector<int64_t> sizes = tile_sizes(members, constraints, given);
   notes = describe(cluster, members, sizes, constraints.sizes_tasks() || !given.empty());
   return begin_plan(cluster, members, sizes, Tasks::Blocks);
+}
+
+/// Whether some statement has a loop of this name, shared or not.
+bool has_loop(const Cluster& cluster, const std::string& index) {
+  for (const ScopStatement* statement : cluster.statements)
+    for (const ir::Iterator& iterator : statement->source->domain)
+      if (iterator.name == index) return true;
+  return false;
+}
+
+/// Whether a statement of the cluster adds up what the instruction does.
+bool has_sum_of(const isa::Instruction& instruction, const Cluster& cluster) {
+  return std::any_of(
+      cluster.statements.begin(), cluster.statements.end(), [&](const ScopStatement* statement) {
+        const ir::Statement& source = *statement->source;
+        return !statement->initialization && source.reduction == ir::Reduction::Sum &&
+               isa::match_value(instruction, source.value);
+      });
+}
+
+/// CompilationError where options that threads have no use for speak of what there is not, as on
+/// the CPU.
+void check_unused(const ClusterOptions& options, const Cluster& cluster, const Scop& scop,
+                  const std::vector<Member>& members) {
+  ClusterPlan named = begin_plan(cluster, members);
+  if (options.reductions) named.reductions = *options.reductions;
+  if (options.copies) named.copies = *options.copies;
+  resolve(named, cluster, scop).value();
+  if (options.outer)
+    for (const std::string& index : *options.outer)
+      if (!has_loop(cluster, index))
+        throw CompilationError(concat("the options put ", join(named.statements),
+                                      " inside loops over ", index, ", of which they have none"));
+  if (!options.instruction) return;
+  const isa::Instruction* instruction = isa::find_instruction(*options.instruction);
+  if (instruction && !has_sum_of(*instruction, cluster))
+    throw CompilationError(concat(
+        "the options give ", join(named.statements), " the instruction ", instruction->name,
+        ", which computes ", ir::assignment_text(instruction->statement), "; none of them does"));
+}
+
+/// Whether a Plan is of the statements and loops that the cluster has.
+bool is_plan_of(const ClusterPlan& plan, const Cluster& cluster) {
+  std::vector<std::string> names = shared_names(cluster), order = plan.order;
+  std::sort(names.begin(), names.end());
+  std::sort(order.begin(), order.end());
+  return order == names && plan.outer.empty() &&
+         std::all_of(plan.statements.begin(), plan.statements.end(), [&](const std::string& name) {
+           return std::any_of(
+               cluster.statements.begin(), cluster.statements.end(),
+               [&](const ScopStatement* statement) { return poly::is_named(*statement, {name}); });
+         });
+}
+
+/// Of a Plan for other loops, the sizes of tasks along those that there are.
+ClusterOptions keep_tasks(const ClusterOptions& given, const Cluster& cluster) {
+  ClusterOptions kept;
+  kept.statements = given.statements;
+  const std::vector<std::string> names = shared_names(cluster);
+  std::vector<Tile> tasks;
+  for (const Tile& tile : *given.tasks)
+    if (std::count(names.begin(), names.end(), tile.index) > 0) tasks.push_back(tile);
+  if (!tasks.empty()) kept.tasks = std::move(tasks);
+  return kept;
 }
 
 /// Takes away what options say of vectors, registers and copies, which are those of a CPU.
@@ -131,9 +196,18 @@ void leave_to_threads(std::vector<NestPlan>& nests) {
 }  // namespace
 
 Proposal propose_gpu(const Cluster& cluster, const Scop& scop, const Layouts& layouts,
-                     const MappingOptions& options) {
-  Constraints constraints = constraints_of(cluster, options);
-  const std::optional<ClusterPlan> given = complete_plan(constraints.cluster);
+                     const MappingOptions& options, bool plans_fit) {
+  const ClusterOptions* own = options_of(cluster, options);
+  std::optional<ClusterPlan> given = own ? complete_plan(*own) : std::nullopt;
+  const bool of_others = given && !plans_fit;
+  MappingOptions used = options;
+  if (of_others) {
+    used.clusters = {keep_tasks(*own, cluster)};
+    given.reset();
+  }
+  Constraints constraints = constraints_of(cluster, used);
+  const std::vector<Member> members = analyze_members(cluster, *scop.program, layouts, kWarp);
+  if (!given) check_unused(constraints.cluster, cluster, scop, members);
   leave_to_threads(constraints.cluster);
   if (constraints.cluster.nests) leave_to_threads(*constraints.cluster.nests);
   ClusterPlan plan;
@@ -142,7 +216,8 @@ Proposal propose_gpu(const Cluster& cluster, const Scop& scop, const Layouts& la
     plan = *given;
     leave_to_threads(plan);
     leave_to_threads(plan.nests);
-    if (plan.run_tasks != Tasks::Serial) plan.run_tasks = Tasks::Blocks;
+    // On a CPU, serial tasks are those that are not worth a thread each.
+    plan.run_tasks = cluster.shared > 0 ? Tasks::Blocks : Tasks::Serial;
     notes = {{"form", "as the options say"}};
   } else if (cluster.shared == 0) {
     run_always(kOneThread, [&] {
@@ -150,13 +225,24 @@ Proposal propose_gpu(const Cluster& cluster, const Scop& scop, const Layouts& la
       notes = {{"form", "one thread: the statements share no parallel loop"}};
     });
   } else {
-    run_always(kBlocksAndThreads, [&] {
-      plan = plan_threads(cluster, *scop.program, layouts, constraints, options.threads, notes);
-    });
+    run_always(kBlocksAndThreads,
+               [&] { plan = plan_threads(cluster, members, constraints, options.threads, notes); });
   }
+  if (of_others)
+    notes.push_back({"options",
+                     "a whole Plan for other loops than these, as those of a CPU may be; "
+                     "of it hold the sizes of tasks along loops that there are"});
   Proposal proposal = apply_proposal(std::move(plan), cluster, scop, constraints);
   proposal.mapped.notes = notes;
   return proposal;
+}
+
+bool do_plans_fit(const std::vector<Cluster>& clusters, const MappingOptions& options) {
+  return std::all_of(clusters.begin(), clusters.end(), [&](const Cluster& cluster) {
+    const ClusterOptions* own = options_of(cluster, options);
+    const std::optional<ClusterPlan> given = own ? complete_plan(*own) : std::nullopt;
+    return !given || is_plan_of(*given, cluster);
+  });
 }
 
 }  // namespace tc::plan

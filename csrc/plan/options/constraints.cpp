@@ -14,7 +14,7 @@ bool any_vector(const std::vector<NestPlan>& nests) {
 }
 
 /// The position of a shared loop by its name; CompilationError where there is none.
-int position_of(const Cluster& cluster, const std::string& index) {
+int position_of(const Cluster& cluster, const ClusterOptions& options, const std::string& index) {
   const std::vector<std::string> names = shared_names(cluster);
   const auto found = std::find(names.begin(), names.end(), index);
   if (found != names.end()) return static_cast<int>(found - names.begin());
@@ -22,7 +22,10 @@ int position_of(const Cluster& cluster, const std::string& index) {
   for (const ScopStatement* statement : cluster.statements) statements.push_back(statement->id);
   throw CompilationError(concat("the options speak of a loop ", index, " of ", join(statements),
                                 ", which share ",
-                                names.empty() ? "no loops" : "the loops " + join(names)));
+                                names.empty() ? "no loops" : "the loops " + join(names),
+                                complete_plan(options) ? "; a whole Plan is of the target and the "
+                                                         "sizes that it was made for"
+                                                       : ""));
 }
 
 /// Whether an index is of a loop that only some statement has, over terms of a reduction.
@@ -84,12 +87,13 @@ Constraints constraints_of(const Cluster& cluster, const MappingOptions& options
     result.tasks[m] = m < options.tile.size() && options.tile[m] > 0 ? options.tile[m] : INT64_MAX;
   if (result.cluster.tasks)
     for (const Tile& tile : *result.cluster.tasks)
-      result.tasks[static_cast<size_t>(position_of(cluster, tile.index))] = tile.size;
+      result.tasks[static_cast<size_t>(position_of(cluster, result.cluster, tile.index))] =
+          tile.size;
   if (result.cluster.registers)
     for (const Tile& tile : *result.cluster.registers)
-      if (!is_own_reduction(cluster, tile.index)) position_of(cluster, tile.index);
+      if (!is_own_reduction(cluster, tile.index)) position_of(cluster, result.cluster, tile.index);
   if (result.cluster.order && !result.cluster.order->empty())
-    result.last = position_of(cluster, result.cluster.order->back());
+    result.last = position_of(cluster, result.cluster, result.cluster.order->back());
   return result;
 }
 
