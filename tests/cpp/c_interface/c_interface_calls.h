@@ -413,11 +413,12 @@ inline std::vector<Entry> Interface::entries() {
   Argument options_text("tc.MappingOptions(\"naive\").tile(4, 4)");
   for (const char* garbage :
        {"", "garbage", "tc.MappingOptions(", "tc.MappingOptions(\"naive", "\xff\xfe",
-        "tc.MappingOptions(\"naive\").tile(", "tc.MappingOptions(\"naive\").tile(4, 4))",
-        "tc.MappingOptions(\"naive\").tile(99999999999999999999)"})
+        "tc.MappingOptions(\"naive\").tile(", "tc.MappingOptions(\"naive\").tile(4, 4))"})
     options_text.bad(garbage, garbage, "no mapping options");
   options_text.bad("an unknown preset", "tc.MappingOptions(\"fast\")", "preset 'fast'")
       .bad("a bad value", "tc.MappingOptions(\"naive\").unroll(-1)", "unroll(-1)")
+      .bad("a number past 64 bits", "tc.MappingOptions(\"naive\").tile(99999999999999999999)",
+           "at most 18 digits")
       .bad("an unknown option", "tc.MappingOptions(\"naive\").roll(1)", "'roll'")
       .bad("an empty option", "tc.MappingOptions(\"naive\").(1)", "expected a name");
   add(entry("tc_options_parse", tc_options_parse, {options_text, made_options_.argument()},
