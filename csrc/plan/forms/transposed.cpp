@@ -63,7 +63,7 @@ std::vector<PackedRead> find_reads(const ClusterContext& in, const std::vector<M
 
 /// Squares of the last two members. Where these are short, a task has several, as many elements as
 /// a whole square: first of those that lie next to each other in what is read, whose lines they
-/// share. (Measured with a Zen 4: squares of 28x16 are 1.15 times faster by 9; of 28x64, 0.9 by 2.)
+/// share (benchmarks/thresholds.md).
 std::vector<int64_t> task_sizes(const ClusterContext& in, const std::vector<Member>& members,
                                 const PackedRead& read, const Constraints& constraints) {
   const auto s = static_cast<size_t>(std::distance(
