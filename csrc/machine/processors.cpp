@@ -23,7 +23,6 @@ const Processor* find_processor() {
                                   {"copied_element_cycles", 1},
                                   {"copied_vector_cycles", 5},
                                   {"transposed_row_cycles", 2.3},
-                                  {"strided_lane_cycles", 0.6},
                                   {"gathered_lane_cycles", 1.6},
                                   {"far_store_cycles", 30}}};
   __builtin_cpu_init();

@@ -120,10 +120,11 @@ def test_no_input_of_the_library_is_without_effect(definition: str) -> None:
     assert not re.search(r"= \w+\(0\.0\)", text)
 
 
+# Not biased_attention, whose rows may have no largest element: it divides under a condition.
 SOFTMAXES = [
     *("softmax", "softmin", "log_softmax", "logsumexp", "softmax_columns", "masked_softmax"),
     *("causal_softmax", "cross_entropy", "cross_entropy_weighted", "attention"),
-    *("causal_attention", "grouped_query_attention", "biased_attention"),
+    *("causal_attention", "grouped_query_attention"),
 ]
 
 

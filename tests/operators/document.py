@@ -37,12 +37,12 @@ replace the word where a definition has a sum, an exponential or such a number: 
 the parameters, compute in `float` by a cast of what is read, and cast what is returned.
 
 ```python
-T = tc.define('''
+T = tc.define(\"\"\"
 def mean_rows(half(N, K) input) -> (output) {
     sum(n) +=! float(input(n, k))
     output(n) = half(sum(n) / K)
 }
-''')
+\"\"\")
 means = T.mean_rows(torch.full((3, 4096), 100.0, dtype=torch.half))  # 100, and not infinity
 ```
 

@@ -444,6 +444,19 @@ def test_gradients_where_a_scalar_of_0_divides(times: str, op: str) -> None:
     assert x.grad is not None and torch.equal(x.grad, torch.zeros(2, 3))
 
 
+def test_numbers_beyond_32_bits_that_divide_are_not_0() -> None:
+    f = tc.make_autograd(
+        tc.define(
+            "def f(float(N) x) -> (y) { y(j) = x(int64(j) * 4294967296 / 4294967296)"
+            " where j in 0:N }",
+            namespace="tc_scalars_wide",
+        ).f
+    )
+    x = torch.randn(3, requires_grad=True)
+    f(x).backward(torch.tensor([1.0, 2.0, 3.0]))
+    assert torch.equal(x.grad, torch.tensor([1.0, 2.0, 3.0]))
+
+
 def test_repeating_no_times() -> None:
     f = tc.make_autograd(tc.ops.load("copy").repeat_interleave)
     for times in (0, 2, 1):

@@ -178,13 +178,33 @@ class Numbering {
   /// for all other nodes.
   ExpressionPtr divided_by_zero(const Expression& node) {
     if (!is_binary(node, Operator::Divide) && !is_binary(node, Operator::Remainder)) return nullptr;
-    if (!node.type.is_int_or_uint() || !becomes_number(*node.operands[1])) return nullptr;
-    ir::Expr divisor = to_halide(*translate(node.operands[1]));
-    if (!divisor.defined() || !Halide::Internal::is_const_zero(simplify(divisor))) return nullptr;
+    if (!node.type.is_int_or_uint() || value_of(*node.operands[1]) != 0) return nullptr;
     ExpressionPtr zero = integer(0);
     if (node.type != Halide::Int(32)) zero = cast(node.type, zero);
     zero->type = node.type;
     return zero;
+  }
+
+  /// The value of what is made of scalars and numbers, where its type holds it; else nothing.
+  std::optional<int64_t> value_of(const Expression& e) const {
+    if (e.binding == Binding::Scalar) {
+      if (!signature_.scalars.at(e.name).specialized) return std::nullopt;
+      return scalars_.at(e.name);
+    }
+    if (e.binding == Binding::Let) return value_of(e.let ? *e.let : *lets_.at(e.name));
+    if (auto number = constant_value(e)) return number;
+    if (is_negation(e)) {
+      const auto operand = value_of(*e.operands[0]);
+      return operand == 0 ? operand : std::nullopt;
+    }
+    if (e.kind != ExpressionKind::Binary || !e.type.is_int()) return std::nullopt;
+    const auto a = value_of(*e.operands[0]), b = value_of(*e.operands[1]);
+    int64_t value = 0;
+    const bool known = a && b &&
+                       ((e.op == Operator::Add && !__builtin_add_overflow(*a, *b, &value)) ||
+                        (e.op == Operator::Subtract && !__builtin_sub_overflow(*a, *b, &value)) ||
+                        (e.op == Operator::Multiply && !__builtin_mul_overflow(*a, *b, &value)));
+    return known && e.type.can_represent(value) ? std::optional<int64_t>(value) : std::nullopt;
   }
 
   /// Of scalars and numbers alone, but for conditions.
