@@ -19,12 +19,6 @@ namespace {
 
 std::atomic<LogSink> sink{nullptr};
 
-std::string without_blanks(const std::string& text) {
-  size_t first = text.find_first_not_of(" \t");
-  return first == std::string::npos ? ""
-                                    : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
-}
-
 std::string list_topics() {
   std::vector<std::pair<std::string, std::string>> rows;
   for (const LogTopic& topic : log_topics()) rows.emplace_back(topic.name, topic.meaning);
@@ -46,9 +40,7 @@ std::set<std::string> enabled_topics(std::vector<std::string>& told) {
     } else if (std::count(known.begin(), known.end(), entry)) {
       topics.insert(entry);
     } else {
-      const std::string closest = did_you_mean(entry, known);
-      told.push_back(concat("no topic is called '", entry, "'", closest,
-                            closest.empty() ? "; there are " : " There are ", enumerate(known)));
+      told.push_back(concat("no topic is called '", entry, "'", known_names(entry, known)));
     }
   }
   return topics;

@@ -46,6 +46,17 @@ std::string did_you_mean(const std::string& name, const std::vector<std::string>
   return closest ? "; did you mean " + *closest + "?" : "";
 }
 
+std::string known_names(const std::string& name, const std::vector<std::string>& known) {
+  const std::string closest = did_you_mean(name, known);
+  return closest + (closest.empty() ? "; there are " : " There are ") + enumerate(known);
+}
+
+std::string without_blanks(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t");
+  return first == std::string::npos ? ""
+                                    : text.substr(first, text.find_last_not_of(" \t") + 1 - first);
+}
+
 std::string enumerate(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < names.size(); ++i) {

@@ -15,6 +15,7 @@
 
 #include "base/error.h"
 #include "base/notes.h"
+#include "base/suggest.h"
 #include "base/text_stream.h"
 #include "machine/instruction_sets.h"
 #include "machine/measure.h"
@@ -136,12 +137,6 @@ std::string number(double value) {
   std::snprintf(text, sizeof text, "%.4g", value);
   const bool whole = std::fabs(value) <= most_of<int64_t>() && value == std::trunc(value);
   return whole ? std::to_string(static_cast<int64_t>(value)) : text;
-}
-
-std::string without_blanks(std::string text) {
-  text.erase(0, text.find_first_not_of(" \t"));
-  text.erase(text.find_last_not_of(" \t") + 1);
-  return text;
 }
 
 /// All of the text as a number; NaN where it is none.

@@ -63,14 +63,11 @@ InstructionSets left_out() {
   const char* given = std::getenv("TC_WITHOUT");
   std::istringstream list(given ? given : "");
   for (std::string name; std::getline(list, name, ',');) {
-    name.erase(0, name.find_first_not_of(" \t"));
-    name.erase(name.find_last_not_of(" \t") + 1);
+    name = without_blanks(name);
     if (name.empty()) continue;
-    if (std::count(known.begin(), known.end(), name) == 0) {
-      const std::string closest = did_you_mean(name, known);
-      throw UsageError("TC_WITHOUT: no instruction set is called '", name, "'", closest,
-                       closest.empty() ? "; there are " : " There are ", enumerate(known));
-    }
+    if (std::count(known.begin(), known.end(), name) == 0)
+      throw UsageError("TC_WITHOUT: no instruction set is called '", name, "'",
+                       known_names(name, known));
     names.insert(name);
   }
   return names;
