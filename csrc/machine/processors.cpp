@@ -16,6 +16,7 @@ const Processor* find_processor() {
                                   {"walked_line_percent", 20},
                                   {"spread_line_percent", 45},
                                   {"last_cache_rate", 23},
+                                  {"last_cache_share", 16 << 20},
                                   {"task_cycles", 260},
                                   {"block_cycles", 12},
                                   {"loop_cycles", 2.3},

@@ -54,6 +54,22 @@ def test_functions_of_register_tiles_are_not_unrolled_as_sums_are() -> None:
     assert len(executor.assembly) < 400_000
 
 
+def test_conditions_of_indices_do_not_keep_steps_in_loops() -> None:
+    """They are constants once their loop is unrolled: such sums took three times as long."""
+    text = """def f(float(N, X) D) -> (O) {
+        O(n, r, s) +=! x * 14 <= s && s < x * 14 + 14 && r > x && r + s > x ? D(n, x) : 0
+            where r in 0:56, s in 0:56
+    }"""
+    d = torch.randn(6, 4)
+    options = tc.MappingOptions().libraryCalls(None).cluster("S0_init", "S0").order("n", "r", "s")
+    options = options.tile("task", n=1, r=28, s=56).registers(r=14, s=32).points("inside")
+    executor = tc.compile(text, "f", options.vector(True).copy(None), d)
+    x, r, s = (torch.arange(size) for size in (4, 56, 56))
+    inside = (s // 14 == x[:, None])[None] & (r[:, None] > x)[..., None]
+    torch.testing.assert_close(executor(d), torch.einsum("nx,rxs->nrs", d, inside.float()))
+    assert not re.search(r"for \(\w+, 0, 4\)", executor.text("stmt"))
+
+
 def test_points_of_many_functions_stay_in_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """A register tile whose rows were unrolled: six of five vectors of twelve functions each."""
     monkeypatch.setenv("TC_MACHINE", "library_rate=1,vector_bits=256,vector_registers=16")

@@ -421,6 +421,18 @@ def test_what_is_saved_and_computed_again() -> None:
     assert "O(n, k)" not in source.replace("d_O(n, k)", ""), source
 
 
+def test_a_branch_that_is_taken_has_the_result() -> None:
+    text = """def f(double(N) x, double(N) y) -> (O, P) {
+  O(n) = y(n) > 1 ? sqrt(x(n)) : y(n) < 0 ? exp(x(n)) : x(n) * y(n)
+  P(n) = y(n) > 0 ? tanh(x(n)) * x(n) : sqrt(x(n)) }"""
+    source = tc.grad_source(text)
+    assert "sqrt" not in source and "exp" not in source, source
+    x = torch.rand(7, dtype=torch.double) + 0.5
+    y = torch.tensor([2.0, -1, 0.5, 3, -2, 0.2, 0.9], dtype=torch.double)
+    x, y = x.requires_grad_(), y.requires_grad_()
+    torch.autograd.gradcheck(tc.make_autograd(tc.define(text).f), (x, y))
+
+
 KEPT = {
     # The text, and how large what is kept of temporaries is.
     "a product": (

@@ -68,6 +68,8 @@ int64_t operations_of(const Expr& value) {
   std::set<const Halide::Internal::IRNode*> seen;
   ir::walk(value, [&](const Expr& part) {
     if (part.as<Load>() || !seen.insert(part.get()).second) return false;
+    // Conditions and places of indices: constants of every iteration, or the same for all of them.
+    if (!part.type().is_float() && !ir::has_load(part)) return false;
     const auto* call = part.as<Call>();
     const bool function = call && !ir::math_name(call).empty();
     const bool free = part.as<Halide::Internal::Cast>() || part.as<Variable>() || is_const(part);

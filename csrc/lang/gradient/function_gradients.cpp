@@ -175,6 +175,9 @@ std::string rule_name(const Expression& e) {
 }  // namespace
 
 bool prefers_result(const Expression& e) {
+  // A choice has the value of the branch that is taken.
+  if (e.kind == ExpressionKind::Ternary)
+    return prefers_result(*e.operands[1]) || prefers_result(*e.operands[2]);
   if (operand_beside_literal(e) >= 0) return true;
   const Rule* rule = is_builtin(e) ? find_rule(e.name) : nullptr;
   return rule && std::any_of(rule->begin(), rule->end(), [](const ExpressionPtr& part) {
