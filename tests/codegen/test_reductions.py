@@ -485,3 +485,20 @@ def test_rows_that_do_not_divide_and_accumulate(rows: int, operator: str) -> Non
     }[operator]
     actual = t(f"rows_{name}", x, y, outputs=(before,))
     torch.testing.assert_close(actual.double(), wanted.double(), rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("size", [3, 17, 257, 1000])
+def test_extremes_of_indices(size: int) -> None:
+    """Halide moves what is added to a term over to the extreme beside it, which then overflows."""
+    text = """def f(float(N) A, int32(N) B) -> (L, S, C, P) {
+        L max=! r + 256 where r in 0:N
+        S min=! 7 - r - s where r in 0:N, s in 0:3
+        C max=! B(r) > 0 ? r + 300 : r - 5 where r in 0:N
+        P(i) max=! j <= i ? j + 20 : -2147483647 where i in 0:N, j in 0:N
+    }"""
+    b = torch.arange(size, dtype=torch.int32) % 3
+    largest, smallest, chosen, running = tc.define(text).f(torch.zeros(size), b)
+    r = torch.arange(size)
+    assert largest == size + 255 and smallest == 7 - (size - 1) - 2
+    assert chosen == torch.where(b > 0, r + 300, r - 5).max()
+    assert torch.equal(running.long(), r + 20)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "codegen/names.h"
+#include "codegen/workarounds/hidden_zero.h"
 #include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
@@ -83,7 +84,7 @@ class Vectors {
     if (is_const_zero(loop_.min)) return identity(part);
     return ir::choose_lazily(loop_.min > 0,
                              substitute(loop_.name, loop_.min, parts_[part].scan->neighbour),
-                             identity(part));
+                             beside_term(identity(part)));
   }
   Expr lane() const { return ir::make_variable(loop_.name + ".l"); }
 
@@ -124,7 +125,7 @@ class Vectors {
     const Expr iteration = loop_.min + first + turn;
     Expr value = substitute(loop_.name, iteration, part.value);
     Expr runs = count.defined() ? turn < count : Expr();
-    if (runs.defined()) value = ir::choose_lazily(runs, value, identity(p));
+    if (runs.defined()) value = ir::choose_lazily(runs, value, beside_term(identity(p)));
     std::vector<std::pair<std::string, Expr>> steps;
     auto name_it = [&](const Expr& e) {
       steps.emplace_back(concat(part.buffer, ".scan", number_, "_", p, "_", steps.size()), e);

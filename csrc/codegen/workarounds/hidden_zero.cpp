@@ -1,5 +1,7 @@
 #include "codegen/workarounds/hidden_zero.h"
 
+#include <cstdlib>
+
 #include "codegen/names.h"
 
 namespace tc::codegen {
@@ -16,6 +18,13 @@ Expr hidden(const Expr& value) {
   Expr zero = Halide::cast(bits.element_of(), hidden_zero());
   if (bits.is_vector()) zero = Broadcast::make(zero, bits.lanes());
   return reinterpret(value.type(), reinterpret(bits, value) ^ zero);
+}
+
+Expr beside_term(const Expr& constant) {
+  const Type type = constant.type();
+  if (!type.is_int() || type.bits() < 32) return constant;
+  const auto value = as_const_int(constant);
+  return value && std::abs(*value >> (type.bits() - 2)) == 0 ? constant : hidden(constant);
 }
 
 Expr separate(const Load& load, const Expr& iteration) {
