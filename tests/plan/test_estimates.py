@@ -411,3 +411,37 @@ def test_rows_are_cut_evenly() -> None:
     """32 rows are four blocks of 8, not three of 9 and one of 5."""
     assert "form      a block of results in registers: 8 of m x 48 of n" in product(32, 480, 512)
     assert "9 of m x 48 of n" in product(33, 480, 512)
+
+
+BIAS = (
+    "def f(float(K,M) A, float(K,N) B, float(N) b) -> (C) {"
+    " T(m,n) +=! A(k,m) * B(k,n)  C(m,n) = T(m,n) + b(n) }"
+)
+IN_PLACE = BIAS.replace("T(", "C(")
+
+
+@pytest.mark.parametrize("text", [BIAS, IN_PLACE])
+def test_what_a_register_tile_holds_is_neither_stored_nor_loaded(text: str) -> None:
+    """Vectors along the rows of C, whose elements lie apart: a bias adds an operation a result."""
+
+    def parts(text: str, statements: tuple[str, ...], reduction: dict[str, int]) -> dict:
+        options = tc.MappingOptions().libraryCalls(None).cluster(*statements).order("n", "m")
+        options = options.tile("task", n=96, m=64).tile("reduction", **reduction)
+        options = options.registers(n=12, m=32).points("inside").vector(True).copy(None)
+        names = re.findall(r"float\(\w+(?:,\w+)?\) (\w)", text)
+        sizes = {"A": (512, 640), "B": (512, 960), "b": (960,)}
+        inputs = [floats(*sizes[name]) for name in names]
+        return parts_of(tc.compile(text, "f", options, *inputs).explain())
+
+    plain = PRODUCT.replace("(M,K) A", "(K,M) A").replace("A(m,k)", "A(k,m)")
+    alone = parts(plain, ("S0_init", "S0"), {})
+    bias = parts(text, ("S0_init", "S0", "S1"), {})
+    assert bias["stores"] == pytest.approx(alone["stores"], rel=0.02)
+    assert bias.get("loads", 0) <= alone.get("loads", 0) + 0.01 * alone["arithmetic"]
+    # Between tiles of the reduction they are in memory.
+    tiled, cut = (
+        parts(each, names, {"k": 128})
+        for each, names in ((plain, ("S0_init", "S0")), (text, ("S0_init", "S0", "S1")))
+    )
+    assert cut["stores"] > 1.2 * tiled["stores"] > 2.4 * alone["stores"]
+    assert cut["loads"] > tiled.get("loads", 0) + 640 * 960 / 4

@@ -80,11 +80,16 @@ class StatementEstimate {
   bool is_empty() const { return statement_.initialization && nest_.register_tile; }
 
   size_t number() const { return number_; }
-  void add_to(StatementReuse& reuse) const { reuse.add(number_, nest_, accesses_); }
+  void add_to(StatementReuse& reuse) const {
+    const bool in_registers =
+        nest_.register_tile && !has_points_apart(plan_) && stores_of_a_result() == 1;
+    reuse.add(number_, nest_, accesses_, in_registers);
+  }
 
   /// `task_cycles` begin the statement's part of a task; `reuse` null where no other statement has
   /// accessed anything.
   Estimate estimate(double task_cycles, const StatementReuse* reuse) {
+    held_ = reuse ? reuse->held(number_) : std::vector<bool>(accesses_.all().size());
     count_body();
     count_traffic(reuse ? &reuse->found(number_) : nullptr, reuse ? reuse->bytes() : 0);
     count_stores();
@@ -134,9 +139,10 @@ class StatementEstimate {
 
   void count_body(const std::vector<int64_t>& points, double count) {
     const double arithmetic = count_operations(points);
+    const std::vector<Access>& all = accesses_.all();
     double loads = 0;
-    for (const Access& access : accesses_.all())
-      if (!access.access.write) loads += count_loads(access, points);
+    for (size_t a = 0; a < all.size(); ++a)
+      if (!all[a].access.write && !held_[a]) loads += count_loads(all[a], points);
     const double issue = std::max(arithmetic, loads / machine_.loads);
     // Results each wait for the step before; lanes of a sum are taken in several parts.
     const double latency = reduces() ? latency_of_a_step() : 0;
@@ -400,8 +406,9 @@ class StatementEstimate {
   void count_stores() {
     const Access& write = accesses_.all().back();
     const double results = stores_of_a_result() * count_results();
+    const double stored = held_.back() ? 0 : results;
     result_.stores +=
-        results * cycles_of_store(write) + written_.second + written_.last + written_.memory;
+        stored * cycles_of_store(write) + written_.second + written_.last + written_.memory;
     // Sums of lanes, a result each.
     if (nest_.vector >= 0 && is_reduction(nest_.vector) && !ir::is_scatter(*statement_.source))
       result_.latency += results * machine_.lanes_sum_cycles;
@@ -490,6 +497,7 @@ class StatementEstimate {
   const StatementLoops nest_;
   const StatementAccesses accesses_;
   const std::vector<int64_t>& extents_;  ///< by number of the iterator
+  std::vector<bool> held_;               ///< accesses that are none of memory
   Lines written_;
   Estimate result_;
 };
@@ -500,39 +508,6 @@ double shared_iterations(const Cluster& cluster) {
   for (int i : cluster.alignment.front())
     result *= static_cast<double>(extent_of(cluster.statements.front()->source->domain[i]));
   return result;
-}
-
-/// Whether a statement behind this one, another than its updates, reads what it writes.
-bool is_read_later(const ClusterContext& in, size_t statement) {
-  const poly::Statements& all = in.cluster.statements;
-  const ir::Statement& source = *all[statement]->source;
-  return std::any_of(all.begin() + static_cast<long>(statement) + 1, all.end(),
-                     [&](const ScopStatement* later) {
-                       if (later->source == &source) return false;
-                       const auto reads = accesses(in.program, *later->source);
-                       return std::any_of(reads.begin(), reads.end(), [&](const auto& access) {
-                         return !access.write && access.tensor == source.tensor;
-                       });
-                     });
-}
-
-/// Of all tensors that the cluster's statements access, but for its `own`, of which each iteration
-/// of the loops that the statements share has a part.
-double touched_bytes(const ClusterContext& in, const std::set<std::string>& own) {
-  std::set<std::string> tensors;
-  for (const ScopStatement* statement : in.cluster.statements)
-    for (const ir::MemoryAccess& access : accesses(in.program, *statement->source))
-      tensors.insert(access.tensor);
-  double bytes = 0;
-  for (const std::string& name : tensors) {
-    if (own.count(name)) continue;
-    double whole = in.program.tensor(name).type.bytes();
-    const Layout& layout = in.layouts.at(name);
-    for (size_t d = 0; d < layout.sizes.size(); ++d)
-      if (layout.strides[d] != 0) whole *= static_cast<double>(layout.sizes[d]);
-    bytes += whole;
-  }
-  return bytes;
 }
 
 }  // namespace
