@@ -8,8 +8,8 @@ from tensor_comprehensions._errors import LanguageError
 from tensor_comprehensions.reference._functions import FUNCTIONS, function_name
 from tensor_comprehensions.reference._syntax import (
     Apply,
+    Argument,
     Call,
-    Cast,
     Definition,
     Expression,
     Index,
@@ -145,6 +145,8 @@ class _Resolver:
                 f"{call.function} has {len(callee.results)} results, not {len(call.targets)}",
                 call.token,
             )
+        if len(set(call.targets)) != len(call.targets):
+            raise fail(f"a call gives two results of {call.function} one name", call.token)
         ranks = {s.target: len(s.left) for s in callee.statements}
         return [ranks[r] for r in callee.results]
 
@@ -224,7 +226,12 @@ class _Resolver:
             )
         self.calls += 1
         # The callee reads its arguments as they were, also those that its results are written to.
-        read = {e.id for argument in call.arguments for e in walk(argument) if isinstance(e, Name)}
+        read = {
+            e.id
+            for argument in call.arguments
+            for e in walk(argument)
+            if isinstance(e, Name | Apply)
+        }
         tensors = {
             result: f"{call.function}.{self.calls}.{result}" if target in read else target
             for result, target in zip(callee.results, call.targets)
@@ -238,7 +245,7 @@ class _Resolver:
                 value = self.expression(argument, {})
                 for unknown in indices(value):  # a call has none
                     raise fail(f"undefined variable {unknown}", call.token)
-                scalars[parameter.name] = Cast(parameter.type, value)
+                scalars[parameter.name] = Argument(parameter.type, value, call.token)
                 continue
             rank = len(parameter.sizes)
             if not isinstance(argument, Name) or self.ranks.get(argument.id) != rank:
@@ -288,6 +295,10 @@ class _Resolver:
                 Equal(transform(e.left, change), transform(e.right, change), e.what)
             )
         program.argument_types += [(tensors[t], wanted) for t, wanted in callee.argument_types]
+        for result, target in zip(callee.results, call.targets):
+            if tensors[result] != target and starts_from_caller(callee, result):
+                rank = len(next(s.left for s in callee.statements if s.target == result))
+                self.copy(target, tensors[result], rank, call, program)
         for s in callee.statements:
             program.statements.append(
                 replace(
@@ -306,9 +317,12 @@ class _Resolver:
         for result, target in zip(callee.results, call.targets):
             source = tensors[result]
             if source != target:
-                left = [f"{source}.{d}" for d in range(self.ranks[source])]
-                value = self.read(source, tuple(map(Index, left)), call.token)
-                program.statements.append(Statement(target, left, "=", value, call.token))
+                self.copy(source, target, self.ranks[source], call, program)
+
+    def copy(self, source: str, target: str, rank: int, call: Call, program: Program) -> None:
+        left = [f"{source}.{d}" for d in range(rank)]
+        value = self.read(source, tuple(map(Index, left)), call.token)
+        program.statements.append(Statement(target, left, "=", value, call.token))
 
 
 def indices(expression: Expression) -> list[str]:
@@ -332,3 +346,13 @@ def reads_target(statement: Statement) -> bool:
 def accumulates(statement: Statement) -> bool:
     """Whether the operator reads the left-hand side."""
     return statement.operator in ("+=", "*=", "min=", "max=", "&&=", "||=")
+
+
+def starts_from_caller(program: Program, result: str) -> bool:
+    """Whether a result is read, or accumulated into without `!`, before it is assigned."""
+    for s in program.statements:
+        if any(isinstance(e, Read) and e.tensor == result for e in walk(s.value)):
+            return True
+        if s.target == result:
+            return accumulates(s)
+    return False

@@ -178,6 +178,13 @@ class Cast(Expression):
 
 
 @dataclass(frozen=True)
+class Argument(Cast):
+    """The value of a parameter of a definition that is called."""
+
+    token: Token = field(compare=False, repr=False)
+
+
+@dataclass(frozen=True)
 class Unary(Expression):
     operator: str
     operand: Expression

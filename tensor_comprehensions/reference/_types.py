@@ -17,6 +17,7 @@ from tensor_comprehensions._errors import LanguageError
 from tensor_comprehensions.reference._arithmetic import COMPARISONS, round_to
 from tensor_comprehensions.reference._resolve import Function, Program
 from tensor_comprehensions.reference._syntax import (
+    Argument,
     Binary,
     Cast,
     Conditional,
@@ -293,6 +294,13 @@ class Typing:
         message = f"the literal {value} has no value in {type_}"
         return fail(message, token) if token else LanguageError(message)
 
+    def expect_value(self, value: Checked, type_: str, token: Token) -> None:
+        """Refuses a number that an integer type does not hold."""
+        if isinstance(value, int | float) and type_ not in (*FLOATS, "bool"):
+            low, high = integer_range(type_)
+            if not math.isfinite(value) or not low <= math.trunc(value) <= high:
+                raise self.no_value(value, type_, token)
+
     def meet(self, a: Checked, b: Checked, token: Token, arithmetic: bool = True) -> list[Typed]:
         """Two operands in their common type; at least one is no literal."""
         if is_literal(a) or is_literal(b):
@@ -320,8 +328,12 @@ class Typing:
         if isinstance(e, Read):
             return self.check_read(e)
         if isinstance(e, Cast):
-            operand = self.settle(self.check(e.operand))
-            return Convert(e.type, operand)
+            checked = self.check(e.operand)
+            if isinstance(e, Argument):
+                self.expect_value(checked, e.type, e.token)
+            if e.type == "double" and is_float_literal(checked):
+                return self.adapt(checked, e.type, None)
+            return Convert(e.type, self.settle(checked))
         if isinstance(e, Unary):
             return self.check_unary(e)
         if isinstance(e, Binary):

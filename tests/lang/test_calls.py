@@ -251,3 +251,190 @@ def test_sizes_of_many_calls_become_one_in_time() -> None:
     assert time.process_time() - start < 5  # 0.5 are measured
     assert {size for size in "ABCD" if f"{size}1" in module.definitions[1].text} == set()
     assert module.definitions[1].text.count("A0,") == 60
+
+
+def called(text: str, *inputs: object, entry: str = "f") -> object:
+    return define(text)(entry, *inputs)
+
+
+BYTES = torch.tensor([1, 2, 3], dtype=torch.uint8)
+INTS = torch.tensor([7, -5, 0], dtype=torch.int32)
+#: A definition with an int32 scalar, and what it makes of BYTES and the value, in int32 or wider.
+WITH_SCALAR = [
+    ("R(i) = A(i) * s", lambda a, s: a * s),
+    ("R(i) = s - A(i)", lambda a, s: s - a),
+    ("R(i) = A(i) * (s + s)", lambda a, s: a * (2 * s)),
+    ("R(i) = x * A(i) where x = s * 2", lambda a, s: a * (2 * s)),
+    ("R(i) = A(i) > s", lambda a, s: a > s),
+    ("R(i) = A(i) > 1 ? s : A(i)", lambda a, s: torch.where(a > 1, s, a)),
+    ("R(i) = max(A(i), s)", lambda a, s: a.clamp(min=s)),
+]
+
+
+@pytest.mark.parametrize("argument", ["200", "0xC8", "-7", "3 - 5", "300", "0", "20 * 10 + 1"])
+@pytest.mark.parametrize("statement, wanted", WITH_SCALAR)
+def test_a_number_has_the_type_of_its_parameter(
+    statement: str, wanted: object, argument: str
+) -> None:
+    """It does not take that of what it meets in there."""
+    text = (
+        f"def q(uint8(N) A, int32 s) -> (R) {{ {statement} }}\n"
+        f"def f(uint8(N) A) -> (R) {{ R = q(A, {argument}) }}"
+    )
+    value = eval(argument)
+    expected = wanted(BYTES.int(), torch.tensor(value, dtype=torch.int32))
+    assert called(text, BYTES).dtype == expected.dtype
+    assert torch.equal(called(text, BYTES), expected)
+    assert torch.equal(called(text, BYTES, value, entry="q"), expected)
+
+
+def test_a_number_in_a_sum_has_the_type_of_its_parameter() -> None:
+    text = (
+        "def q(uint8(N, K) A, int32 s) -> (R) { R(i) +=! A(i, k) * s }\n"
+        "def f(uint8(N, K) A) -> (R) { R = q(A, 1) }"
+    )
+    a = torch.full((2, 5), 200, dtype=torch.uint8)
+    assert torch.equal(called(text, a), torch.full((2,), 1000, dtype=torch.int32))
+
+
+def test_a_number_that_divides_may_be_0() -> None:
+    text = "def q(int32(N) A, int32 s) -> (R) { R(i) = A(i) / s + A(i) % s }\n"
+    text += "def f(int32(N) A) -> (R) { R = q(A, 0) }"
+    assert torch.equal(called(text, INTS), torch.zeros_like(INTS))
+    text = "def q(int32(N) A, int32 s) -> (R) { R(i) = A(i / s) where i in 0:N }\n"
+    text += "def f(int32(N) A) -> (R) { R = q(A, 0) }"
+    assert torch.equal(called(text, INTS), INTS[:1].expand(3))
+
+
+def test_a_number_among_halves() -> None:
+    """1000 * 1000 is one of int32, and infinite in half."""
+    text = "def q(half(N) A, int32 s) -> (R) { R(i) = A(i) + s * s }\n"
+    text += "def f(half(N) A) -> (R) { R = q(A, 1000) }"
+    assert torch.equal(called(text, torch.ones(3).half()), torch.full((3,), torch.inf).half())
+
+
+@pytest.mark.parametrize("argument", ["2", "1 + 1", "6 / 3"])
+def test_a_number_in_subscripts_and_ranges(argument: str) -> None:
+    """They are found as with the number in its place; in data it has its type."""
+    text = (
+        "def q(float(N) A, uint8(M) I, int32 s) -> (R) "
+        "{ R(i) = A(s * i + s / 2) + A(I(i) * s % N) where i in 0:M / s }\n"
+        f"def f(float(N) A, uint8(M) I) -> (R) {{ R = q(A, I, {argument}) }}"
+    )
+    a, indices = whole(300), torch.tensor([200, 140, 3, 4, 5, 6], dtype=torch.uint8)
+    expected = a[1:6:2] + a[indices[:3].long() * 2 % 300]
+    assert torch.equal(called(text, a, indices), expected)
+    blur = (
+        "def q(float(N) A, int32 s) -> (R) { R(i) +=! A(s * i + k - s) where k in 0:s }\n"
+        f"def f(float(N) A) -> (R) {{ R = q(A, {argument}) }}"
+    )
+    a = whole(9)
+    assert torch.equal(called(blur, a), a[:8].view(4, 2).sum(1))
+
+
+def test_derivatives_of_a_strided_definition_with_a_number() -> None:
+    text = (
+        "def q(float(N) A, float(K) W, int32 s) -> (R) { R(i) +=! A(s * i + k) * W(k) }\n"
+        "def f(float(N) A, float(K) W) -> (R) { R = q(A, W, 2) }"
+    )
+    strided = tc.make_autograd(define(text).f)
+    a, w = whole(11).requires_grad_(), whole(3).requires_grad_()
+    strided(a, w).square().sum().backward()
+    x, y = a.detach().clone().requires_grad_(), w.detach().clone().requires_grad_()
+    torch.nn.functional.conv1d(x[None, None], y[None, None], stride=2).square().sum().backward()
+    assert torch.equal(a.grad, x.grad) and torch.equal(w.grad, y.grad)
+
+
+@pytest.mark.parametrize(
+    ("type", "argument"),
+    [("int32", "3000000000"), ("uint8", "300"), ("uint8", "-1"), ("int8", "100 + 28")],
+)
+def test_a_number_that_its_parameter_does_not_hold(type: str, argument: str) -> None:
+    text = (
+        f"def q(int32(N) A, {type} s) -> (R) {{ R(i) = A(i) + s }}\n"
+        f"def f(int32(N) A) -> (R) {{ R = q(A, {argument}) }}"
+    )
+    message = refused(text, INTS)
+    assert f"{argument} does not fit {type}, the type of parameter s of q; " in message
+    assert f"write {type}({argument}) if it is to wrap around" in message
+    wrapped = text.replace(argument, f"{type}({argument})")
+    s = torch.tensor(eval(argument)).to(getattr(torch, type))
+    assert torch.equal(called(wrapped, INTS), INTS + s.int())
+
+
+def test_a_float_that_its_integer_parameter_does_not_hold() -> None:
+    message = refused(SHIFT + "def f(float(N) X) -> (Y) { Y = shift(X, 1e10) }", whole(5))
+    assert "1e10 does not fit int32, the type of parameter s of shift; pass a smaller" in message
+
+
+def test_an_element_of_a_result_may_be_an_argument() -> None:
+    """It is read as it was before the call, as a tensor is."""
+    a = torch.tensor([1.0, 2.0, 3.0])
+    two = (
+        "def q(float(N) A, float s) -> (R, Q) { R(i) = A(i) * 10  Q(i) = A(i) * s }\n"
+        "def f(float(N) A) -> (H, Q) { H(i) = A(i) + 1  (H, Q) = q(A, H(0)) }"
+    )
+    h, q = called(two, a)
+    assert torch.equal(h, a * 10) and torch.equal(q, a * 2)
+    same_statement = (
+        "def q(float(N) A, float s) -> (R) { R(i) = A(i) * s }\n"
+        "def f(float(N) A) -> (H) { H(i) = A(i) + 1  H = q(A, H(1) * 2) }"
+    )
+    assert torch.equal(called(same_statement, a), a * 6)
+
+
+def test_a_call_names_a_tensor_for_every_result() -> None:
+    text = (
+        "def q(float(N) A) -> (R, S) { R(i) = A(i)  S(i) = A(i) * 10  R(i) = R(i) + 1 }\n"
+        "def f(float(N) A) -> (X) { (X, X) = q(A) }"
+    )
+    message = refused(text, whole(3))
+    assert "X already defined as result R of q; choose another name" in message
+    assert message.splitlines()[-1].index("^") - message.splitlines()[-2].index("(X, X)") == 4
+
+
+def test_arithmetic_of_truths_may_be_a_truth() -> None:
+    text = (
+        "def q(float(N) A, bool c) -> (R) { R(i) = c ? A(i) : 0 }\n"
+        "def f(float(N) A, bool a, bool b) -> (R) { R = q(A, a + b) }"
+    )
+    a = whole(4)
+    for first, second in [(False, False), (True, False), (True, True)]:
+        wanted = a if first or second else torch.zeros(4)
+        assert torch.equal(called(text, a, first, second), wanted)
+
+
+def test_the_name_of_a_size_and_a_tensor_is_the_size_to_a_scalar() -> None:
+    text = (
+        "def q(float(N) A, int32 s) -> (R) { R(i) = A(i) * s }\n"
+        "def f(float(W) W) -> (R) { R = q(W, W) }"
+    )
+    a = whole(5)
+    assert torch.equal(called(text, a), a * 5)
+
+
+def test_a_result_that_starts_from_the_argument_it_replaces() -> None:
+    a = whole(5)
+    text = (
+        "def q(float(N) A) -> (R) { R(i) += A(i) }\n"
+        "def f(float(N) A) -> (R) { R(i) = A(i)  R = q(R) }"
+    )
+    assert torch.equal(called(text, a), a * 2)
+    # One that is read; an element of the result beside a tensor of two dimensions.
+    text = (
+        "def q(float(M, N) A, float s) -> (R, S) "
+        "{ S(i) = A(0, i)  R(j, i) = R(j, i) * s - A(j, N - 1 - i) }\n"
+        "def f(float(M, N) A) -> (R, S) { R(j, i) = A(j, i) + 1  (R, S) = q(R, R(0, 0)) }"
+    )
+    b = whole(3, 4)
+    r, s = called(text, b)
+    assert torch.equal(r, (b + 1) * (b[0, 0] + 1) - (b + 1).flip(1))
+    assert torch.equal(s, b[0] + 1)
+    # One that the caller of both gives.
+    text = (
+        "def q(float(N) A) -> (R) { R(i) += A(i) }\n"
+        "def f(float(N) A) -> (float(N) R) { R = q(A)  R = q(R) }"
+    )
+    r = torch.ones(5)
+    define(text).f(a, outputs=r)
+    assert torch.equal(r, (a + 1) * 2)

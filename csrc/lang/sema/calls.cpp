@@ -1,6 +1,8 @@
 #include "lang/sema/calls.h"
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <optional>
 #include <set>
 
@@ -9,11 +11,37 @@
 #include "base/suggest.h"
 #include "lang/sema/builtins.h"
 #include "lang/sema/expansion.h"
+#include "lang/sema/expression_types.h"
+#include "lang/sema/scope.h"
+#include "lang/sema/types.h"
 #include "lang/syntax/expressions.h"
 #include "lang/syntax/fresh_names.h"
 
 namespace tc::lang {
 namespace {
+
+/// The value of an expression of numbers alone.
+std::optional<Constant> value_of_numbers(const ExpressionPtr& e) {
+  const bool names = any(*e, [](const Expression& node) {
+    return node.kind == ExpressionKind::Name || node.kind == ExpressionKind::Dimension ||
+           node.kind == ExpressionKind::Apply;
+  });
+  if (names) return std::nullopt;
+  const std::function<void(Expression*)> check = [&](Expression* node) {
+    for (const ExpressionPtr& operand : node->operands) check(operand.get());
+    set_type(node);
+  };
+  const ExpressionPtr copy = clone(e);
+  check(copy.get());
+  return copy->constant;
+}
+
+/// What takes the place of a scalar of the callee.
+struct ScalarArgument {
+  ExpressionPtr value;  ///< of the parameter's type
+  /// The same without a cast, where everything else is an int32 as well; null where there is none.
+  ExpressionPtr among_int32;
+};
 
 /// One call being replaced.
 class Inlining {
@@ -42,11 +70,21 @@ class Inlining {
     std::vector<TreeStatement> statements;
     std::map<std::string, size_t> last;  // the statement that writes a tensor last
     std::map<std::string, Expansion> scalars;
-    for (const auto& [name, argument] : scalars_) scalars[name] = expand(*argument, {});
+    for (const auto& [name, argument] : scalars_) scalars[name] = expand(*argument.value, {});
+    for (size_t i = 0; i < callee_.returns.size(); ++i) {
+      const Declaration& returned = callee_.returns[i];
+      const std::string& target = call_.targets[i].name;
+      const std::string& result = tensors_.at(returned.name);
+      if (const auto rank = rank_of_initial_contents(returned.name); rank && result != target)
+        statements.push_back(initial_contents(result, target, *rank));
+    }
     for (TreeStatement& statement : callee_.statements) {
       expect_small(statement, scalars, call_.where);
       // Indices and lets keep their names unless the caller has something of that name.
       locals_.clear();
+      lets_.clear();
+      for (const WhereClause& clause : statement.clauses)
+        if (clause.kind == ClauseKind::Let) lets_.insert(clause.name.name);
       for (Identifier& index : statement.indices) {
         if (!index.name.empty()) index.name = local(index.name);
       }
@@ -61,7 +99,14 @@ class Inlining {
       statement.target.where = call_.where;
       statement.where = call_.where;
       statement.inlined = true;
-      for_each_expression(statement, [&](const ExpressionPtr& e) { rename(e.get()); });
+      rename(statement.value.get());
+      for (const ExpressionPtr& subscript : statement.subscripts)
+        if (subscript) rename(subscript.get(), is_int32(*subscript));
+      for (const WhereClause& clause : statement.clauses) {
+        const bool range = clause.kind == ClauseKind::Range;
+        rename(clause.first.get(), range && is_int32(*clause.first));
+        if (clause.last) rename(clause.last.get(), is_int32(*clause.last));
+      }
       statements.push_back(statement);
       if (type != types_.end() && position) {
         // What is compared has another type than the position, so that goes by way of a temporary.
@@ -88,28 +133,38 @@ class Inlining {
     return node;
   }
 
-  /// target(i, j) = source(i, j)
-  TreeStatement copied(const TreeStatement& source, const std::string& target) {
+  /// target(i, j) = source(i, j), with these indices.
+  TreeStatement copied(const std::string& source, const std::vector<std::string>& indices,
+                       const std::string& target) const {
     auto placed = [&](ExpressionPtr e) {
-      e->where = source.where;
+      e->where = call_.where;
       return e;
     };
     TreeStatement statement;
-    std::vector<ExpressionPtr> indices;
-    for (size_t d = 0; d < source.indices.size(); ++d) {
-      const Identifier& index = source.indices[d];
-      // A dimension that is scattered over has none.
-      const std::string& named =
-          index.name.empty() ? names_.index("v" + std::to_string(d)) : index.name;
-      statement.indices.push_back({named, index.where});
-      indices.push_back(placed(name(named)));
+    std::vector<ExpressionPtr> subscripts;
+    for (const std::string& index : indices) {
+      statement.indices.push_back({index, call_.where});
+      subscripts.push_back(placed(name(index)));
     }
-    statement.target = {target, source.target.where};
-    statement.operator_where = source.operator_where;
-    statement.value = placed(access(source.target.name, indices));
-    statement.where = source.where;
+    statement.target = {target, call_.where};
+    statement.operator_where = call_.where;
+    statement.value = placed(access(source, subscripts));
+    statement.where = call_.where;
     statement.inlined = true;
     return statement;
+  }
+
+  std::string index_of_dimension(size_t d) const { return names_.index("v" + std::to_string(d)); }
+
+  /// target(i, j) = source(i, j), where the source is what a statement writes.
+  TreeStatement copied(const TreeStatement& source, const std::string& target) const {
+    std::vector<std::string> indices;
+    for (size_t d = 0; d < source.indices.size(); ++d) {
+      const std::string& index = source.indices[d].name;
+      // A dimension that is scattered over has none.
+      indices.push_back(index.empty() ? index_of_dimension(d) : index);
+    }
+    return copied(source.target.name, indices, target);
   }
 
   /// target(i, j) = type(source(i, j))
@@ -119,9 +174,49 @@ class Inlining {
     return statement;
   }
 
+  /// result(i, j) = target(i, j): what the callee's result starts from.
+  TreeStatement initial_contents(const std::string& result, const std::string& target,
+                                 size_t rank) const {
+    std::vector<std::string> indices;
+    for (size_t d = 0; d < rank; ++d) indices.push_back(index_of_dimension(d));
+    return copied(target, indices, result);
+  }
+
+  /// The rank of a result of the callee that is read, or accumulated into without `!`, before it is
+  /// assigned; nothing of others.
+  std::optional<size_t> rank_of_initial_contents(const std::string& result) const {
+    std::optional<size_t> rank;
+    for (const TreeStatement& statement : callee_.statements)
+      if (statement.target.name == result) rank = statement.indices.size();
+    const auto reads = [&](const ExpressionPtr& e) {
+      return e && any(*e, [&](const Expression& node) {
+               // The bare name of what has dimensions is that of a size.
+               return node.name == result && (node.kind == ExpressionKind::Apply ||
+                                              (node.kind == ExpressionKind::Name && rank == 0));
+             });
+    };
+    for (const TreeStatement& statement : callee_.statements) {
+      bool read = reads(statement.value) ||
+                  std::any_of(statement.subscripts.begin(), statement.subscripts.end(), reads);
+      for (const WhereClause& clause : statement.clauses)
+        read = read || (clause.kind == ClauseKind::Let && reads(clause.first));
+      if (read) return rank;
+      if (statement.target.name != result) continue;
+      const bool accumulates = statement.reduction != ir::Reduction::None &&
+                               !statement.initializes && !ir::is_position(statement.reduction);
+      return accumulates ? rank : std::nullopt;
+    }
+    return std::nullopt;
+  }
+
+  /// Whether an argument reads a tensor, whole or at an element.
   bool is_argument(const std::string& tensor) const {
+    const auto reads = [&](const Expression& e) {
+      return (e.kind == ExpressionKind::Name || e.kind == ExpressionKind::Apply) &&
+             e.name == tensor;
+    };
     return std::any_of(call_.arguments.begin(), call_.arguments.end(),
-                       [&](const ExpressionPtr& e) { return mentions(*e, tensor); });
+                       [&](const ExpressionPtr& e) { return any(*e, reads); });
   }
 
   void check_counts() const {
@@ -130,6 +225,11 @@ class Inlining {
                           plural(callee_.returns.size(), "tensor"), " but ", call_.targets.size(),
                           call_.targets.size() == 1 ? " is" : " are", " assigned");
     }
+    for (size_t i = 0; i < call_.targets.size(); ++i)
+      for (size_t earlier = 0; earlier < i; ++earlier)
+        if (call_.targets[i].name == call_.targets[earlier].name)
+          already_defined(call_.targets[i], concat("result ", callee_.returns[earlier].name, " of ",
+                                                   callee_.name.name));
     if (call_.arguments.size() != callee_.parameters.size()) {
       throw LanguageError(call_.where, callee_.name.name, " expected ",
                           plural(callee_.parameters.size(), "input"), " but found ",
@@ -143,8 +243,7 @@ class Inlining {
       const ExpressionPtr& argument = call_.arguments[i];
       if (parameter.dimensions.empty()) {
         expect_known(*argument);
-        scalars_[parameter.name] =
-            plain_type(*argument) == parameter.type ? argument : cast(argument, parameter.type);
+        scalars_[parameter.name] = scalar_argument(argument, parameter);
         continue;
       }
       if (argument->kind != ExpressionKind::Name) {
@@ -156,6 +255,35 @@ class Inlining {
           {callee_.name.name, parameter.name, argument->name, parameter.type, call_.where});
       declare(parameter, argument->name, &sizes_);
     }
+  }
+
+  /// An argument as a value of its parameter's type.
+  ScalarArgument scalar_argument(const ExpressionPtr& argument,
+                                 const Declaration& parameter) const {
+    const Type type = parameter.type;
+    const std::optional<Constant> number = value_of_numbers(argument);
+    if (!number) return {plain_type(*argument) == type ? argument : cast(argument, type), nullptr};
+    expect_fits(*number, *argument, parameter);
+    // By itself a number takes the type of what it meets.
+    const bool whole = !number->is_float && type == Halide::Int(32);
+    return {cast(argument, type), whole ? argument : nullptr};
+  }
+
+  void expect_fits(const Constant& number, const Expression& argument,
+                   const Declaration& parameter) const {
+    const Type type = parameter.type;
+    if (type.is_float() || type.is_bool()) return;
+    const double real = number.as_double();
+    const bool in_64_bits = !number.is_float || std::fabs(real) < std::ldexp(1.0, 63);
+    const int64_t value =
+        number.is_float && in_64_bits ? static_cast<int64_t>(real) : number.integer;
+    if (in_64_bits && fits(value, type)) return;
+    const std::string text(argument.where.str()), wanted = type_name(type);
+    throw LanguageError(argument.where, text, " does not fit ", wanted, ", the type of parameter ",
+                        parameter.name, " of ", callee_.name.name,
+                        number.is_float
+                            ? "; pass a smaller number"
+                            : concat("; write ", wanted, "(", text, ") if it is to wrap around"));
   }
 
   /// What an argument names has to be the caller's: the callee's indices are not for it to see.
@@ -206,11 +334,12 @@ class Inlining {
     }
   }
 
-  /// The type of an argument where that needs no look at anything computed.
+  /// The type of an argument where that needs no look at anything computed; of numbers alone the
+  /// one that they take among values of int32.
   std::optional<Type> plain_type(const Expression& e) const {
     switch (e.kind) {
       case ExpressionKind::Number:
-        if (e.name.find_first_not_of("0123456789") == std::string::npos) return Halide::Int(32);
+        if (e.constant && !e.constant->is_float) return Halide::Int(32);
         return std::nullopt;
       case ExpressionKind::Dimension: return Halide::Int(32);
       case ExpressionKind::Name:
@@ -225,9 +354,10 @@ class Inlining {
         std::optional<Type> type = plain_type(*e.operands[0]);
         for (const ExpressionPtr& operand : e.operands)
           if (plain_type(*operand) != type) return std::nullopt;
-        bool gives_bool = is_comparison(e) || e.op == Operator::Not || e.op == Operator::And ||
-                          e.op == Operator::Or;
-        return gives_bool ? std::nullopt : type;
+        // Comparisons give bool, whose arithmetic gives int32.
+        bool truths = is_comparison(e) || e.op == Operator::Not || e.op == Operator::And ||
+                      e.op == Operator::Or || (type && type->is_bool());
+        return truths ? std::nullopt : type;
       }
       default: return std::nullopt;
     }
@@ -244,8 +374,42 @@ class Inlining {
     return at->second;
   }
 
-  void rename(Expression* e) {
-    for (const ExpressionPtr& operand : e->operands) rename(operand.get());
+  /// Whether an expression of the callee is made of indices, sizes, scalars and numbers alone, all
+  /// of them int32.
+  bool is_int32(const Expression& e) const {
+    switch (e.kind) {
+      case ExpressionKind::Number: return e.constant && !e.constant->is_float;
+      case ExpressionKind::Dimension: return true;
+      case ExpressionKind::Name: {
+        if (sizes_.count(e.name)) return true;
+        for (const Declaration& parameter : callee_.parameters)
+          if (parameter.name == e.name) return parameter.type == Halide::Int(32);
+        return !tensors_.count(e.name) && !lets_.count(e.name);
+      }
+      case ExpressionKind::Unary: return e.op == Operator::Negate && is_int32(*e.operands[0]);
+      case ExpressionKind::Binary: {
+        if (!is_int32(*e.operands[0]) || !is_int32(*e.operands[1])) return false;
+        if (e.op == Operator::Divide || e.op == Operator::Remainder)
+          return is_divisor(*e.operands[1]);
+        return e.op == Operator::Add || e.op == Operator::Subtract || e.op == Operator::Multiply;
+      }
+      default: return false;
+    }
+  }
+
+  /// Dividing by a number that is 0 is refused, by a value that is 0 it is not.
+  bool is_divisor(const Expression& e) const {
+    if (e.kind != ExpressionKind::Name) return e.kind == ExpressionKind::Number;
+    const auto scalar = scalars_.find(e.name);
+    if (scalar == scalars_.end() || !scalar->second.among_int32) return true;
+    return value_of_numbers(scalar->second.among_int32)->integer != 0;
+  }
+
+  /// `among_int32`: what stands around the expression up to a subscript or bound is all int32.
+  void rename(Expression* e, bool among_int32 = false) {
+    const bool reads = e->kind == ExpressionKind::Apply && !find_builtin(e->name);
+    for (const ExpressionPtr& operand : e->operands)
+      rename(operand.get(), reads ? is_int32(*operand) : among_int32);
     // Positions are those of the call: the text of the callee may be another one by now.
     e->where = call_.where;
     bool applied = e->kind == ExpressionKind::Apply || e->kind == ExpressionKind::Dimension;
@@ -258,8 +422,11 @@ class Inlining {
       }
       if (auto size = sizes_.find(e->name); size != sizes_.end()) return replace(e, size->second);
     }
-    if (auto scalar = scalars_.find(e->name); scalar != scalars_.end())
-      return replace(e, scalar->second);
+    if (auto scalar = scalars_.find(e->name); scalar != scalars_.end()) {
+      const ScalarArgument& argument = scalar->second;
+      return replace(e,
+                     among_int32 && argument.among_int32 ? argument.among_int32 : argument.value);
+    }
     if (auto tensor = tensors_.find(e->name); tensor != tensors_.end()) {
       e->name = tensor->second;
     } else if (!applied && e->name != "true" && e->name != "false") {
@@ -279,7 +446,9 @@ class Inlining {
   std::set<std::string>& taken_;  ///< sizes, scalars and tensors of the caller
   FreshNames& names_;
   std::map<std::string, std::string> tensors_, locals_;
-  std::map<std::string, ExpressionPtr> sizes_, scalars_;
+  std::set<std::string> lets_;  ///< of a statement, as the callee calls them
+  std::map<std::string, ExpressionPtr> sizes_;
+  std::map<std::string, ScalarArgument> scalars_;
   std::map<std::string, Type> types_;  ///< that the callee declares for its results
 };
 
@@ -310,12 +479,22 @@ void recognise_call(TreeStatement* statement, const std::set<std::string>& names
   statement->arguments = value.operands;
 }
 
+/// Whether it is the bare name of a size, which a tensor may have as well.
+bool is_size(const Function& function, const Expression& e) {
+  if (e.kind != ExpressionKind::Name) return false;
+  for (const Declaration& parameter : function.parameters)
+    for (const DimensionSize& size : parameter.dimensions)
+      if (size.name == e.name) return true;
+  return false;
+}
+
 /// Arguments that the caller declares must have the rank of their parameters; of computed ones the
 /// inlined statements tell.
 void check_ranks(const Function& caller, const TreeStatement& call, const Function& callee) {
   for (size_t i = 0; i < call.arguments.size() && i < callee.parameters.size(); ++i) {
     const Expression& argument = *call.arguments[i];
     const Declaration& wanted = callee.parameters[i];
+    if (wanted.dimensions.empty() && is_size(caller, argument)) continue;
     for (const Declaration& given : caller.parameters) {
       size_t rank = given.dimensions.size(), expected = wanted.dimensions.size();
       if (argument.kind != ExpressionKind::Name || argument.name != given.name ||
