@@ -140,7 +140,28 @@ REJECTED = [
     (INTEGERS + "{ B(i) = A(i) / 0 }", "integer division by zero", 1, 33),
     (INTEGERS + "{ B(i) = A(i) + 3 % 0 }", "integer division by zero", 1, 40),
     (HEAD + "{ B(i) = exp(A(i), A(i)) }", "exp expected 1 argument but found 2", 1, 35),
-    ("def f(uint8(N) A) -> (B) { B(i) = A(i) + 300 }", "300 does not fit uint8", 1, 42),
+    (
+        "def f(uint8(N) A) -> (B) { B(i) = A(i) + 300 }",
+        "300 does not fit uint8, the type of what it is combined with; cast the other operand to "
+        "int32 first, as in int32(x)",
+        1,
+        42,
+    ),
+    (
+        INTEGERS + "{ B(i) = A(i) + 3000000000 }",
+        "3000000000 does not fit int32, the type of what it is combined with; cast the other "
+        "operand to int64 first, as in int64(x). Subscripts and ranges stay within int32",
+        1,
+        40,
+    ),
+    (HEAD + "{ B(i) = A(i + 3000000000) }", "ranges stay within int32", 1, 41),
+    (
+        "def f(uint32(N) A) -> (B) { B(i) = A(i) + -1 }",
+        "-1 does not fit uint32, the type of what it is combined with; cast the other operand to "
+        "int64 first, as in int64(x)",
+        1,
+        43,
+    ),
     ("def f(float(N) A, float(M) X) -> (B) { B(i) = A(X(i)) }", "expected integral type", 1, 49),
     (HEAD + "{ B(i, j) = A(i) }", "Could not infer ranges for free variables", 1, 28),
     (HEAD + "{ B(i) +=! A(i + j) }", "to give i and j their ranges", 1, 28),
@@ -348,7 +369,33 @@ REJECTED = [
     (HEAD + "{ B(i) = ldexp(A(i), 0.5) }", "as argument 2 of ldexp; write int32(0.5)", 1, 47),
     (HEAD + "{ B(i) = jn(A(i), A(i)) }", "as argument 1 of jn; write int32(A(i)) to", 1, 38),
     (HEAD + "{ B(i) = jn(2) }", "jn expected 2 arguments but found 1", 1, 35),
-    (RETURNS + "(int8(N) B) { B(i) = 300 where i in 0:N }", "300 does not fit int8", 1, 43),
+    (
+        RETURNS + "(int8(N) B) { B(i) = 300 where i in 0:N }",
+        "300 does not fit int8, the type of B; write int8(...) around the right-hand side or widen "
+        "the type in the return list",
+        1,
+        43,
+    ),
+    (
+        RETURNS + "(bool(N) B) { B(i) = A(i) > 0 ? 1 : 2 }",
+        "2 does not fit bool, the type of B; write bool(...) around the right-hand side or widen",
+        1,
+        58,
+    ),
+    (
+        "def f(uint8(N) A) -> (B) { B(i) = A(i) B(i) = 300 where i in 0:N }",
+        "300 does not fit uint8, the type of B; write uint8(...) around the right-hand side or "
+        "declare a wider type of B in the return list",
+        1,
+        47,
+    ),
+    (
+        "def f(uint8(N) A) -> (B) { T(i) = A(i) T(i) = 300 where i in 0:N B(i) = T(i) }",
+        "300 does not fit uint8, the type of T; write uint8(...) around the right-hand side or "
+        "cast what gives T its type to a wider one",
+        1,
+        47,
+    ),
     (
         RETURNS + "(int8(N) B) { B(i) = 0.5 where i in 0:N }",
         "or widen the type in the return",

@@ -438,3 +438,19 @@ def test_a_result_that_starts_from_the_argument_it_replaces() -> None:
     r = torch.ones(5)
     define(text).f(a, outputs=r)
     assert torch.equal(r, (a + 1) * 2)
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["A(i) > 0 ? 0.1 : 0.2", "-(A(i) > 0 ? 0.1 : 0.2) * 3.0", "x where x = A(i) > 0 ? 0.1 : 1"],
+)
+def test_declared_doubles_keep_their_digits(value: str) -> None:
+    """Numbers that are chosen from are doubles also where the definition is called."""
+    text = (
+        f"def q(int32(N) A) -> (double(N) R) {{ R(i) = {value} }}\n"
+        "def f(int32(N) A) -> (R) { R = q(A) }"
+    )
+    same(text, INTS)
+    wanted = called(text, INTS, entry="q")
+    assert wanted.dtype == torch.float64 and wanted[0].item() in (0.1, -0.1 * 3.0)
+    assert torch.equal(called(text, INTS), wanted)

@@ -68,6 +68,14 @@ std::optional<Constant> fold(const Expression& e, const Constant& a, const Const
   return result;
 }
 
+/// What to do about a number that the type of the other operand does not hold.
+std::string cast_the_other(int64_t number, Type type) {
+  const Type wider = fits(number, kInt) && promote(type, kInt) == kInt ? kInt : Halide::Int(64);
+  return concat("the type of what it is combined with; cast the other operand to ",
+                type_name(wider), " first, as in ", type_name(wider), "(x)",
+                type == kInt ? ". Subscripts and ranges stay within int32" : "");
+}
+
 /// The type that two operands of arithmetic meet in; literals take the other's type.
 Type common_type(const Expression& a, const Expression& b) {
   if (a.adaptable == b.adaptable) return promote(a.type, b.type);
@@ -185,27 +193,28 @@ void set_builtin(Expression* e) {
 
 }  // namespace
 
-void adapt(Expression* e, Type type) {
+void adapt(Expression* e, Type type, const std::string& unless_it_fits) {
   if (!e->adaptable || e->type == type) return;
   // (c ? 1 : 2) / 2 is a quotient of integers wherever it stands; its value is what is converted.
   bool computed = e->kind == ExpressionKind::Binary && !e->constant;
   if (computed && type.is_float() && !e->type.is_float()) return;
   if (e->constant && !e->constant->is_float && !fits(e->constant->integer, type)) {
-    throw LanguageError(e->where, e->constant->integer, " does not fit ", type_name(type),
-                        ", the type of what it is combined with; cast the other operand to a wider "
-                        "type first, as in int32(x)");
+    throw LanguageError(
+        e->where, e->constant->integer, " does not fit ", type_name(type), ", ",
+        unless_it_fits.empty() ? cast_the_other(e->constant->integer, type) : unless_it_fits);
   }
   e->type = type;
   // Of -128, a number of 8 bits, 128 is none.
-  if (e->kind == ExpressionKind::Unary && !e->constant) adapt(e->operands[0].get(), type);
+  if (e->kind == ExpressionKind::Unary && !e->constant)
+    adapt(e->operands[0].get(), type, unless_it_fits);
   if (computed) {
-    for (const ExpressionPtr& operand : e->operands) adapt(operand.get(), type);
+    for (const ExpressionPtr& operand : e->operands) adapt(operand.get(), type, unless_it_fits);
   }
   if (e->kind == ExpressionKind::Ternary) {
-    adapt(e->operands[1].get(), type);
-    adapt(e->operands[2].get(), type);
+    adapt(e->operands[1].get(), type, unless_it_fits);
+    adapt(e->operands[2].get(), type, unless_it_fits);
   }
-  if (e->let) adapt(e->let.get(), type);
+  if (e->let) adapt(e->let.get(), type, unless_it_fits);
 }
 
 void expect_finite_literals(const Expression& e) {
@@ -234,8 +243,11 @@ void set_type(Expression* e) {
     case ExpressionKind::Cast: {
       Expression& operand = *e->operands[0];
       e->type = e->cast_type;
-      // double(0.1) is the double closest to 0.1, not the float.
-      if (operand.constant && e->type.is_float()) adapt(&operand, e->type);
+      // double(0.1) is the double closest to 0.1, not the float, and so is each of two that are
+      // chosen from. What is computed of such keeps its float in a narrower type.
+      const bool widens = operand.type.is_float() && e->type.bits() > operand.type.bits();
+      if (e->type.is_float() && operand.adaptable && (operand.constant || widens))
+        adapt(&operand, e->type);
       return;
     }
     case ExpressionKind::Unary: return set_unary(e);

@@ -6,8 +6,9 @@
 namespace tc::lang {
 
 /// Gives an adaptable expression and its adaptable parts another type. LanguageError when a
-/// literal has no value in that type.
-void adapt(Expression* expression, Type type);
+/// literal has no value in that type: `unless_it_fits` says whose type it is and what to write
+/// instead; without it, it is that of another operand.
+void adapt(Expression* expression, Type type, const std::string& unless_it_fits = {});
 
 /// LanguageError where a literal becomes infinite in the type that it has taken. Types must be
 /// known.

@@ -320,7 +320,14 @@ class Checker {
     if (!scope_.all_typed) return;
     bool literal = value.adaptable && (!value.type.is_float() || tensor.type.is_float());
     if (literal) {
-      adapt(&value, tensor.type);
+      const std::string& name = statement->target.name;
+      const std::string type = type_name(tensor.type);
+      adapt(
+          &value, tensor.type,
+          concat("the type of ", name, "; write ", type, "(...) around the right-hand side or ",
+                 tensor.annotated  ? "widen the type in the return list"
+                 : tensor.returned ? concat("declare a wider type of ", name, " in the return list")
+                                   : concat("cast what gives ", name, " its type to a wider one")));
     } else if (!converts(value.type, tensor.type)) {
       throw LanguageError(value.where, "attempting to assign type ", type_name(value.type),
                           " to narrower type ", type_name(tensor.type), " of ",
