@@ -414,6 +414,13 @@ class Binder {
           misfit(dimension ? dimension->index.where : SourceRange(), "label ", label_text(label),
                  " has no value: ", reason(label, *dimension));
         }
+        if (range.begin < -kLargest || range.end > kLargest) {
+          const Dimension* dimension = by[label];
+          misfit(dimension ? dimension->index.where : SourceRange(), "label ", label_text(label),
+                 " runs from ", range.begin, " to ", range.end - 1,
+                 ", but labels have 32 bits: ", -kLargest, " to ", kLargest - 1,
+                 "; make the integers in its index smaller");
+        }
         result_.ranges[label] = range;
       }
       result_.from_tables.insert(from_tables.begin(), from_tables.end());

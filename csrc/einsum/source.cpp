@@ -208,10 +208,29 @@ class Writer {
     return target;
   }
 
+  /// Whether a label takes no part in an index that it stands in: y - y + h.
+  static bool has_cancelled_label(const Dimension& dimension) {
+    std::map<Label, int64_t> factors;
+    for (const Term& term : dimension.index.terms)
+      if (term.kind == Term::Kind::Label) factors[term.label] += term.factor;
+    return std::any_of(factors.begin(), factors.end(),
+                       [](const auto& each) { return each.second == 0; });
+  }
+
+  /// Whether range inference finds in a statement of all operands what was found for the equation.
+  /// Not where ranges are written for what tables decide, which then have no place in the rounds,
+  /// and not where the text loses a label that an index had to wait for.
+  bool rounds_agree() const {
+    if (!binding_.from_tables.empty()) return false;
+    for (const auto& dimensions : binding_.operands)
+      if (std::any_of(dimensions.begin(), dimensions.end(), has_cancelled_label)) return false;
+    return true;
+  }
+
   /// Whether the text alone gives a label its range in a statement of these factors.
   bool inferred(const std::vector<Factor>& factors, Label label) const {
-    if (factors.size() == binding_.operands.size() && statements_.empty())
-      return !binding_.from_tables.count(label);
+    if (factors.size() == binding_.operands.size() && statements_.empty() && rounds_agree())
+      return true;
     for (const Factor& factor : factors)
       for (const Dimension& dimension : factor.dimensions)
         if (dimension.is_plain() && dimension.index.label() == label &&

@@ -439,6 +439,28 @@ def test_mutated_equations() -> None:
     assert taken > 100
 
 
+@pytest.mark.parametrize(
+    ("text", "shapes", "tables"),
+    [
+        # A table decides h, so that h + r has to wait for it.
+        ("(h+t[c]), (h+r)(r+s)s -> hrcs", [(10,), (20, 6, 3)], {"t": torch.tensor([0, 1, 2])}),
+        ("(h+t[c])(w+x), (w+y)(x+y)x -> hwc", [(5, 9), (12, 6, 3)], {"t": torch.tensor([0, 2])}),
+        # y - y + h names y, so that h has to wait for it; 0 * y + h is no less.
+        ("y, (h+y)(y-y+h)(y) -> hy", [(3,), (3, 4, 3)], {}),
+        ("y, (h+y)(0*y+h) -> hy", [(3,), (3, 4)], {}),
+        ("y, (h+y)(2*y-y-y+h)y -> h", [(3,), (7, 4, 3)], {}),
+    ],
+)
+def test_labels_that_wait_for_others(text: str, shapes: list, tables: dict) -> None:
+    """The text of the definition has other rounds than the equation, but the same ranges."""
+    generator = torch.Generator().manual_seed(0)
+    values = [torch.randint(-3, 4, shape, generator=generator).float() for shape in shapes]
+    wanted = reference(text, *values, **tables)
+    actual = tc.einsum(text, *values, **tables)
+    assert actual.shape == wanted.shape
+    assert torch.equal(actual.double(), wanted)
+
+
 # ---- errors
 
 A = torch.ones(3, 4)
@@ -557,6 +579,22 @@ WRONG = [
         "label j has no value: dimension 1 of operand 0 has size 4, and the rest of the index runs "
         "from 0 to 5 (r = 5)",
         2,
+    ),
+    (
+        *("(h-2147483647)k->hk", (A,), {}, tc.ShapeError),
+        "label h runs from 2147483647 to 2147483649, but labels have 32 bits: -2147483647 to "
+        "2147483646; make the integers in its index smaller",
+        1,
+    ),
+    (
+        *("k,(h+2147483647+1)k->hk", (torch.ones(4), A), {}, tc.ShapeError),
+        "label h runs from -2147483648 to -2147483646, but labels have 32 bits",
+        3,
+    ),
+    (
+        *("(h-2147483647-2147483647)k->hk", (A,), {}, tc.ShapeError),
+        "label h runs from 4294967294 to 4294967296, but labels have 32 bits",
+        1,
     ),
     ("ij,jk", (A, A.double()), {}, tc.ShapeError, "operand 1 is float64 but operand 0 is", None),
     ("ij", (A.bool(),), {}, tc.ShapeError, "sums of products of bool have no type", None),
