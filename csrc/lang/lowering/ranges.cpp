@@ -51,6 +51,14 @@ class Inference {
     recorded_.resize(statements.size());
   }
 
+  std::map<std::string, Range> run_statement(
+      size_t i, const std::map<std::string, std::vector<Range>>& shapes) {
+    for (const auto& [name, shape] : shapes) shapes_[name] = {shape.begin(), shape.end()};
+    std::map<std::string, Range> solved;
+    solve(i, /*relaxed=*/false, &solved);
+    return solved;
+  }
+
   InferredRanges run() {
     for (;;) {
       if (pass(/*relaxed=*/false)) continue;
@@ -440,6 +448,13 @@ class Inference {
 };
 
 }  // namespace
+
+std::map<std::string, Range> infer_statement(
+    const Function& function, const ir::Program& signature,
+    const std::vector<LoweredStatement>& statements,
+    const std::map<std::string, std::vector<Range>>& shapes, size_t statement) {
+  return Inference(function, signature, statements).run_statement(statement, shapes);
+}
 
 InferredRanges infer(const Function& function, const ir::Program& signature,
                      const std::vector<LoweredStatement>& statements) {

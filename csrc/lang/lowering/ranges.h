@@ -27,6 +27,13 @@ struct InferredRanges {
 InferredRanges infer(const Function& function, const ir::Program& signature,
                      const std::vector<LoweredStatement>& statements);
 
+/// The ranges that a statement alone gives its indices, where all computed tensors have these
+/// shapes; indices without one are left out.
+std::map<std::string, Range> infer_statement(
+    const Function& function, const ir::Program& signature,
+    const std::vector<LoweredStatement>& statements,
+    const std::map<std::string, std::vector<Range>>& shapes, size_t statement);
+
 /// Simplifies an expression of sizes, which are never negative.
 Expr simplify_size(const Expr& e, const ir::Program& signature);
 /// Whether two expressions of sizes provably have one value, whatever the sizes are.
