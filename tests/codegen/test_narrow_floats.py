@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 
+import numpy as np
 import pytest
 import torch
 
@@ -115,3 +116,39 @@ def test_halves_compared_in_both_orders(relation: str, operands: tuple[str, str]
         assert torch.equal(actual, torch.as_tensor(expected))
     assembly = tc.compile(text, "f", None, *inputs).assembly
     assert not re.search(r"\bvcmpn?[lg][te]ph\b", assembly)
+
+
+INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
+
+
+@pytest.mark.parametrize("narrow", NARROW)
+@pytest.mark.parametrize("integer", INTEGERS)
+def test_casts_of_integers(integer: str, narrow: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """Round by way of float, and no library writes about them."""
+    limits = torch.iinfo(getattr(torch, integer))
+    around = {0, limits.min, limits.max, *(s * 2**p for p in range(64) for s in (-1, 1))}
+    around |= {s * k for k in (65504, 65519, 65520, 2**24 + 2**15 + 1) for s in (-1, 1)}
+    numbers = sorted(
+        {n + d for n in around for d in range(-4, 5) if limits.min <= n + d <= limits.max}
+    )
+    a = torch.from_numpy(np.array(numbers, dtype=integer))
+    dtype = NARROW[narrow]
+    x = torch.linspace(-3, 3, len(numbers)).to(dtype)
+    text = (
+        f"def f({integer}(N) A, {narrow}(N) X) -> (O, P, Q) "
+        f"{{ O(i) = {narrow}(A(i))  P(i) = X(i) * A(i)  Q(i) = X(i) + i }}"
+    )
+    t = tc.define(text, namespace=f"tc_casts_{integer}_{narrow}")
+    converted, product, shifted = t.f(a, x)
+    single = torch.from_numpy(np.array(numbers, dtype=integer).astype(np.float32))
+    assert torch.equal(converted, single.to(dtype))
+    torch.testing.assert_close(product, x * single.to(dtype), rtol=0, atol=0, equal_nan=True)
+    assert torch.equal(shifted, x + torch.arange(len(numbers)).to(dtype))
+    # A cast back truncates; what the integer does not hold is not promised.
+    back = tc.define(
+        f"def f({narrow}(N) X) -> (O) {{ O(i) = {integer}(X(i)) }}",
+        namespace=f"tc_casts_back_{integer}_{narrow}",
+    )
+    y = torch.arange(0 if limits.min == 0 else -100, 100).to(dtype) * 0.75
+    assert back.f(y).tolist() == y.float().trunc().int().tolist()
+    assert capfd.readouterr().err == ""

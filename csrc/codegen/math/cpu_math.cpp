@@ -115,13 +115,17 @@ Expr to_float(const Expr& e) {
   return reinterpret(Halide::Float(32), bits << 16);
 }
 
-/// To any type; from double to a narrow float by way of float.
+/// Keeps Halide from making one cast of a cast to float and one from it; LLVM leaves it out.
+Expr apart(const Expr& single) { return add(single, number(single, -0.0)); }
+
+/// To any type; to a narrow float by way of float.
 Expr from_float(const Expr& e, Type type) {
   if (e.type() == type) return e;
   if (!is_narrow(type)) return Halide::cast(type, e);
   Expr single = Halide::cast<float>(e);
-  // The sum keeps Halide from joining both steps; there is no instruction for that.
-  if (e.type().is_float() && e.type().bits() == 64) single = add(single, number(single, -0.0));
+  // There is no instruction for both steps, and Halide warns about each kernel with its own way
+  // from integers.
+  if (!e.type().is_float() || e.type().bits() == 64) single = apart(single);
   if (!type.is_bfloat()) return Halide::cast(type, single);
   if (auto value = as_const_float(single)) return make_const(type, *value);
   return named(single, [&](const Expr& x) {
@@ -149,7 +153,9 @@ class LowerMath : public IRMutator {
     Type from = op->value.type();
     if (!is_narrow(from) && !is_narrow(op->type)) return IRMutator::visit(op);
     // By way of float, as in PyTorch.
-    return from_float(to_float(mutate(op->value)), op->type);
+    Expr single = to_float(mutate(op->value));
+    if (from == Halide::Float(16, from.lanes()) && !op->type.is_float()) single = apart(single);
+    return from_float(single, op->type);
   }
 
   Expr visit(const Add* op) override { return in_float<Add>(op); }
