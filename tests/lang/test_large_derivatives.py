@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import time
+import zlib
+from collections.abc import Callable
 
 import pytest
+import torch
 
 import tensor_comprehensions as tc
 
@@ -23,3 +26,70 @@ def test_many_statements_are_derived_in_time(step: str, with_range: int) -> None
     assert time.process_time() - start < 5  # 0.3 are measured
     # Each is derived as by itself.
     assert derivative.count(" where ") == count * with_range
+
+
+def compare(text: str, function: Callable, size: int) -> None:
+    f = tc.make_autograd(tc.define(text, namespace=f"tc_large_{zlib.crc32(text.encode())}").f)
+    a = torch.randint(-3, 4, (size,)).double().requires_grad_()
+    x = a.detach().clone().requires_grad_()
+    value, wanted = f(a), function(x)
+    torch.testing.assert_close(value, wanted, rtol=1e-12, atol=0)
+    seed = torch.randint(-3, 4, value.shape).double()
+    value.backward(seed)
+    wanted.backward(seed)
+    torch.testing.assert_close(a.grad, x.grad, rtol=1e-10, atol=1e-10 * x.grad.abs().max().item())
+
+
+@pytest.mark.parametrize("taps", [5, 20, 49, 120])
+def test_squares_of_wide_stencils(taps: int) -> None:
+    """What all reads receive is computed once where the derivative is long with a copy for each."""
+    total = " + ".join(f"A(i + {k})" for k in range(taps))
+    text = f"def f(double(N) A) -> (O) {{ O(i) = x * x where x = {total} }}"
+    compare(text, lambda a: a.unfold(0, taps, 1).sum(1).square(), taps + 30)
+    assert ("d_O_weight(i) =" in tc.grad_source(text, "f")) == (taps > 20)
+
+
+def test_long_sums_of_different_contributions() -> None:
+    """They are added in several statements."""
+    count = 40
+    product = " * ".join(f"(A(i + {k}) + {k % 3})" for k in range(count))
+    text = f"def f(double(N) A) -> (O) {{ O(i) = {product} where i in 0:N - {count} }}"
+
+    def reference(a: torch.Tensor) -> torch.Tensor:
+        windows = a[:-1].unfold(0, count, 1)
+        return (windows + torch.arange(count) % 3).prod(1)
+
+    compare(text, reference, count + 20)
+    assert tc.grad_source(text, "f").count("d_A(i) +=") >= 1
+
+
+def test_wide_maxima() -> None:
+    """Every tap receives under conditions of its own."""
+    taps, value = 14, "A(i)"
+    for k in range(1, taps):
+        value = f"max({value}, A(i + {k}))"
+    text = f"def f(double(N) A) -> (O) {{ O(i) = {value} }}"
+
+    def maximum(a: torch.Tensor) -> torch.Tensor:
+        windows = a.unfold(0, taps, 1)
+        result = windows[:, 0]
+        for k in range(1, taps):
+            result = torch.maximum(result, windows[:, k])
+        return result
+
+    compare(text, maximum, 40)
+    assert tc.grad_source(text, "f").count("d_A(i) +=") >= 1
+
+
+def test_a_weight_that_no_statement_holds_is_said_of_the_forward_statement() -> None:
+    value = "A(i)"
+    for k in range(1, 90):
+        value = f"max({value}, A(i + {k}))"
+    text = f"def f(float(N) A) -> (O) {{ O(i) = {value} }}"
+    with pytest.raises(tc.LanguageError) as caught:
+        tc.grad_source(text, "f")
+    assert (
+        "what A receives in the derivative of this statement has more than 10000 operations; give "
+        "a part of the statement a tensor of its own"
+    ) in str(caught.value)
+    assert "O(i) = max(" in str(caught.value)

@@ -13,6 +13,7 @@
 #include "lang/gradient/function_gradients.h"
 #include "lang/gradient/read_gradients.h"
 #include "lang/gradient/recompute.h"
+#include "lang/gradient/shared_weights.h"
 #include "lang/gradient/sums/adjoint_sum.h"
 #include "lang/gradient/sums/divided_exponentials.h"
 #include "lang/gradient/sums/running_extremes.h"
@@ -274,10 +275,20 @@ class GradientBuilder {
       contribution.source_places = step.places;
       made.push_back(contribution);
     }
+    const auto type = [&](const std::string& tensor) { return type_of(tensor); };
+    for (GradientStatement& each : share_weights(step, &made, type, &names_)) {
+      for (const auto& range : each.ranges) shapes_[each.target].push_back(range.second);
+      emit(std::move(each));
+    }
     for (Contribution& contribution : made) {
       contribution.copies = is_copy(step, contribution);
       contributions_[contribution.to].push_back(contribution);
     }
+  }
+
+  Type type_of(const std::string& tensor) const {
+    const auto input = signature_.tensors.find(tensor);
+    return input == signature_.tensors.end() ? step_of(tensor).type : input->second.type;
   }
 
   /// Whether `other` is of the same read, as in x * x or in both branches of a condition. It then

@@ -10,6 +10,7 @@
 #include "lang/gradient/sums/shared_factors.h"
 #include "lang/gradient/sums/split_digits.h"
 #include "lang/gradient/sums/zero_sums.h"
+#include "lang/sema/expansion.h"
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
@@ -79,15 +80,26 @@ class Summation {
         divisors = run_pass(
             kTakeOutDivisors, [&] { return take_out_divisors(&weights); },
             [](const auto& taken) { return !taken.empty(); });
-      ExpressionPtr sum;
+      std::vector<ExpressionPtr> sums;
+      double operations = 0;
       for (size_t k = 0; k < single.size(); ++k) {
         auto& [contribution, inverted] = single[k];
         ExpressionPtr part = guarded(*contribution, inverted, weights[k], conditions(inverted));
-        sum = sum ? binary(Operator::Add, sum, part) : part;
+        const double more = expand(*part, {}).operations;
+        if (sums.empty() || is_long(operations + more)) {
+          sums.push_back(part);
+          operations = more;
+        } else {
+          sums.back() = binary(Operator::Add, sums.back(), part);
+          operations += more;
+        }
       }
-      for (const ExpressionPtr& divisor : divisors) sum = binary(Operator::Divide, sum, divisor);
-      add(target_, places, places, ir::Reduction::None, true, sum ? sum : real(0));
-      first = false;
+      if (sums.empty()) sums.push_back(real(0));
+      for (ExpressionPtr sum : sums) {
+        for (const ExpressionPtr& divisor : divisors) sum = binary(Operator::Divide, sum, divisor);
+        add(target_, places, places, first ? ir::Reduction::None : ir::Reduction::Sum, first, sum);
+        first = false;
+      }
     }
     for (auto& [given, inverted] : summed) {
       const size_t before = statements_.size();
@@ -498,6 +510,8 @@ class Summation {
 };
 
 }  // namespace
+
+bool is_long(double operations) { return operations > kMaximumOperations / 2.0; }
 
 IndexRanges ranges_of(const std::vector<std::string>& indices,
                       const std::map<std::string, Range>& ranges) {

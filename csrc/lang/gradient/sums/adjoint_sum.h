@@ -31,6 +31,10 @@ struct GradientStatement {
   IndexRanges ranges;
 };
 
+/// Whether so many operations are better made in several statements: half of what one may have,
+/// since more are counted once types are known (see lang/sema/expansion).
+bool is_long(double operations);
+
 /// At every point of `indices`, the element of `to` at `subscripts` receives `weight` where all
 /// guards hold.
 struct Contribution {
@@ -49,9 +53,9 @@ struct Contribution {
 /// Statements that make `target`, of elements of `type` in `shape`, the sum of the contributions.
 /// `shapes` holds the elements of other gradients, `zeros` knows the statements so far.
 /// Contributions to single elements become one
-/// assignment, those that sum over indices a reduction each: a gather where the subscripts can be
-/// solved, else a scatter. What all terms of a sum share multiplies the sum, once.
-/// None where all sums are zero whatever the data.
+/// assignment, or several that add where that is long, those that sum over indices a reduction
+/// each: a gather where the subscripts can be solved, else a scatter. What all terms of a sum share
+/// multiplies the sum, once. None where all sums are zero whatever the data.
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, Type type, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,
