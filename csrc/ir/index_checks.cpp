@@ -1,6 +1,7 @@
 #include "ir/index_checks.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -8,6 +9,8 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/walk.h"
+#include "ir/expressions/wide_integers.h"
+#include "ir/expressions/wrap_integers.h"
 #include "ir/visit.h"
 
 namespace tc::ir {
@@ -48,6 +51,33 @@ Expr whole_index(const Expr& subscript) {
   return subscript;
 }
 
+/// About the number that an index of 64 bits would be if it did not wrap around.
+Expr estimate(const Expr& e) {
+  const Type type = Halide::Float(64);
+  if (e.type() == Halide::Int(64)) {
+    if (const auto* op = e.as<Add>()) return estimate(op->a) + estimate(op->b);
+    if (const auto* op = e.as<Sub>()) return estimate(op->a) - estimate(op->b);
+    if (const auto* op = e.as<Mul>()) return estimate(op->a) * estimate(op->b);
+  }
+  return Halide::cast(type, e);
+}
+
+/// The index as its check compares it: where the data allows arithmetic on it to wrap around and
+/// look good, in 64 bits; where these wrap around, as the largest number of them.
+Expr exact_index(const Program& program, const Statement& statement, const Expr& subscript,
+                 const Expr& size) {
+  const int64_t length = *as_const_int(size);
+  Expr index = whole_index(subscript);
+  if (index.type() == Halide::Int(32) && may_wrap_inside(index, length, program, statement))
+    index = widen(index);
+  if (index.type() != Halide::Int(64) || !may_wrap_inside(index, length, program, statement))
+    return index;
+  // Beyond this the last places of an estimate do not decide.
+  const Expr limit = make_const(Halide::Float(64), std::ldexp(1.0, 62));
+  return select(math("fabs", Halide::Float(64), {estimate(index)}) < limit, index,
+                make_const(index.type(), std::numeric_limits<int64_t>::max()));
+}
+
 /// Of 32 bits or more, so that it can be compared with every size.
 Expr wide_index(const Expr& index) {
   const Type type = index.type();
@@ -74,6 +104,12 @@ Expr move_inside(const Expr& index, const Expr& size) {
 const Expr& subscript_of(const Program& program, const OpenAccess& access) {
   return access.read.defined() ? access.read.as<Call>()->args[access.dimension]
                                : program.statements[access.statement].subscripts[access.dimension];
+}
+
+/// What a check compares with its size.
+Expr index_of(const Program& program, const IndexCheck& check) {
+  return exact_index(program, program.statements[check.access.statement],
+                     subscript_of(program, check.access), static_cast<int32_t>(check.size));
 }
 
 /// Whether all conditions and e hold; e is not evaluated where one of them does not.
@@ -108,7 +144,9 @@ Expr make_safe(const Program& program, size_t statement, const Expr& e) {
     std::vector<Expr> subscripts = safe.as<Call>()->args;
     for (size_t d : found->second) {
       if (is_const_zero(tensor.sizes[d])) return make_zero(op->type);
-      subscripts[d] = move_inside(whole_index(subscripts[d]), tensor.sizes[d]);
+      const Expr index =
+          exact_index(program, program.statements[statement], subscripts[d], tensor.sizes[d]);
+      subscripts[d] = move_inside(index, tensor.sizes[d]);
     }
     return read(tensor, subscripts);
   });
@@ -290,7 +328,7 @@ void add_search(Program& program, const Program& given, const IndexCheck& check,
   const Type wide = Halide::Int(64);
   const Expr none = make_const(wide, std::numeric_limits<int64_t>::max());
   const OpenAccess& access = check.access;
-  const Expr index = make_safe(given, access.statement, whole_index(subscript_of(given, access)));
+  const Expr index = make_safe(given, access.statement, index_of(given, check));
   const Expr bad = under(safe_conditions(given, access),
                          !is_inside(index, Expr(static_cast<int32_t>(check.size))));
   const std::string name = concat("check.", number);
@@ -328,7 +366,8 @@ class CheckSubscripts : public IRMutator {
   Expr check(const Expr& subscript, size_t number, Expr& inside) {
     const IndexCheck& check = checks_[number];
     const Expr size = static_cast<int32_t>(check.size);
-    const Expr index = whole_index(subscript);
+    const Expr index =
+        exact_index(program_, program_.statements[check.access.statement], subscript, size);
     inside = is_inside(index, size);
     return checked_index(
         index, size, static_cast<int>(number),
@@ -402,7 +441,7 @@ std::vector<IndexCheck> list_index_checks(const Program& program) {
     for (Expr& each : subscripts) each = whole_index(each);
     check.text = plain_text(read(tensor, subscripts));
     check.size = constant(tensor.sizes[access.dimension]);
-    check.is_unsigned = whole_index(subscript).type().is_uint();
+    check.is_unsigned = index_of(program, check).type().is_uint();
     check.by_data = has_data(subscript) ||
                     std::any_of(access.conditions.begin(), access.conditions.end(), has_data);
     check.where = statement.where;
@@ -421,8 +460,7 @@ std::optional<EntryCheck> check_at_entry(const Program& program,
   const IndexCheck& check = checks[number];
   const size_t statement = check.access.statement;
   auto index =
-      at_entry(program, statement,
-               make_safe(program, statement, whole_index(subscript_of(program, check.access))));
+      at_entry(program, statement, make_safe(program, statement, index_of(program, check)));
   if (!index) return std::nullopt;
   std::vector<Expr> conditions;
   for (const Expr& condition : safe_conditions(program, check.access)) {
@@ -506,8 +544,9 @@ LocateProgram locate_bad_indices(const Program& program, const std::vector<Index
         const Expr size = program.tensor(safe.tensor).sizes[d];
         safe.subscripts[d] = make_safe(program, s, safe.subscripts[d]);
         if (!safe.scattered[d]) continue;
-        inside = inside && is_inside(whole_index(safe.subscripts[d]), size);
-        safe.subscripts[d] = move_inside(whole_index(safe.subscripts[d]), size);
+        const Expr index = exact_index(program, safe, safe.subscripts[d], size);
+        inside = inside && is_inside(index, size);
+        safe.subscripts[d] = move_inside(index, size);
       }
       safe.value = select(inside, safe.value, identity(safe.reduction, safe.value.type()));
     }

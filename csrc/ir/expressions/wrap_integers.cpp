@@ -42,6 +42,12 @@ bool holds(const Type& type, const Range& range) {
   return all.low <= range.low && range.high <= all.high;
 }
 
+/// Whether numbers of this range wrap around once at most when they are cut to the type's bits.
+bool wraps_once(const Type& type, const Range& range) {
+  const Wide turn = Wide{1} << type.bits();
+  return -turn < range.low && range.high < turn;
+}
+
 /// Types whose overflow Halide takes for impossible.
 bool is_strict(const Type& type) { return type.is_int() && type.bits() >= 32; }
 
@@ -129,8 +135,9 @@ Expr far_equal(const Expr& a, const Expr& b) { return bits_of(a) == bits_of(b); 
 class Arithmetic : public IRMutator {
  public:
   enum class Mode {
-    Wrap,    ///< change what may overflow
-    Measure  ///< see whether anything may
+    Wrap,     ///< change what may overflow
+    Measure,  ///< see whether anything may
+    Bound     ///< see how far the numbers go, of what was measured before
   };
   Arithmetic(Mode mode, const Program& program, const Statement& statement)
       : mode_(mode), program_(program), statement_(statement) {
@@ -141,6 +148,7 @@ class Arithmetic : public IRMutator {
   }
 
   bool leaves_its_type = false, leaves_64_bits = false;  ///< of Mode::Measure
+  const Facts& facts() const { return facts_; }          ///< of what was looked at last
 
   Expr mutate(const Expr& e) override {
     known_ = false;
@@ -183,14 +191,23 @@ class Arithmetic : public IRMutator {
   static bool is_number(const Facts& facts) { return facts.range.low == facts.range.high; }
   static bool is_negative(const Facts& facts) { return is_number(facts) && facts.range.low < 0; }
 
+  /// Data in 32 bits that is used otherwise than in sums and products, which are right modulo 2^32:
+  /// there the numbers themselves count.
+  void settle(const Type& type, const Facts& facts) {
+    if (facts.data && type == Halide::Int(32) && !wraps_once(type, facts.range))
+      leaves_its_type = true;
+  }
+
   /// Whether what is moved from one side of a comparison to the other may overflow there: i + 5 < x
   /// becomes i < x - 5. Of numbers that do not depend on data, which may turn out to be constants,
   /// Halide subtracts one from the other.
   bool is_apart(const Type& type, const Facts& a, const Facts& b) {
     const bool data = a.data || b.data;
     if (a.whole && b.whole && data) return false;
-    auto reaching = [](Facts facts) {
-      facts.magnitude = std::max({facts.magnitude, facts.range.high, -facts.range.low});
+    auto reaching = [&](Facts facts) {
+      Wide most = std::max(facts.range.high, -facts.range.low);
+      if (facts.data) most = std::min(most, all_of(type).high + 1);
+      facts.magnitude = std::max(facts.magnitude, most);
       return facts;
     };
     Facts both = of_both(reaching(a), reaching(b));
@@ -228,7 +245,7 @@ class Arithmetic : public IRMutator {
     Facts facts =
         exact ? of_value : of_type(op->type, of_value.data || op->value.type().is_float());
     // A subscript is computed in 64 bits as a whole, without casts from and to 32 bits.
-    if (mode_ == Mode::Measure && is_strict(op->type) && is_strict(op->value.type())) {
+    if (mode_ != Mode::Wrap && is_strict(op->type) && is_strict(op->value.type())) {
       is_far(op->type, of_value, of_value.range);
       facts = of_value;
     }
@@ -238,8 +255,7 @@ class Arithmetic : public IRMutator {
   template <class Node>
   Expr arithmetic(const Node* op, const Expr& a, const Expr& b, Facts facts, const Range& exact) {
     const bool wraps = is_far(op->type, facts, exact);
-    const bool exactly =
-        holds(op->type, exact) || (mode_ == Mode::Measure && is_strict(op->type) && !facts.data);
+    const bool exactly = holds(op->type, exact) || (mode_ != Mode::Wrap && is_strict(op->type));
     facts.range = exactly ? exact : all_of(op->type);
     if (!wraps) return know(again(op, a, b), facts);
     return know(Halide::cast(op->type, Node::make(bits_of(a), bits_of(b))),
@@ -296,6 +312,8 @@ class Arithmetic : public IRMutator {
     Expr a = mutate(op->a, &x);
     modulus_ = 0;
     const Type type = op->type;
+    settle(type, x);
+    settle(type, y);
     if (remainder && is_number(y)) a = apart_from_divisor(type, a, x, magnitude_of(y.range.low));
     Facts facts = of_division(x, y, remainder);
     const bool traps = is_strict(type) && !facts.data && x.range.low <= all_of(type).low &&
@@ -382,6 +400,7 @@ class Arithmetic : public IRMutator {
 
   Expr visit(const Call* op) override {
     if (!read_name(op).empty()) {
+      if (mode_ == Mode::Bound) return know(op, of_type(op->type, /*data=*/true));
       const auto exact = [&](const Expr& e) { return exact_subscript(e, program_, statement_); };
       return know(map_arguments(op, op->type, exact), of_type(op->type, /*data=*/true));
     }
@@ -416,6 +435,16 @@ Expr exact_subscript(const Expr& subscript, const Program& program, const Statem
                "inputs; subscripts do not wrap around",
                statement.where.valid() ? concat(" (line ", statement.where.line(), ")") : ""));
   return Halide::cast(Halide::Int(32), widen(measured));
+}
+
+bool may_wrap_inside(const Expr& index, int64_t size, const Program& program,
+                     const Statement& statement) {
+  if (!is_strict(index.type())) return false;
+  Arithmetic measure(Arithmetic::Mode::Bound, program, statement);
+  measure.mutate(index);
+  const Facts& facts = measure.facts();
+  const Wide turn = Wide{1} << index.type().bits();
+  return facts.data && (facts.range.high >= turn || facts.range.low < size - turn);
 }
 
 }  // namespace tc::ir

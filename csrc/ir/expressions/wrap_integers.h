@@ -18,4 +18,10 @@ Expr wrap_around(const Expr& value, const Program& program, const Statement& sta
 /// way to it, all of it is computed in 64. ShapeError where these do not hold one either.
 Expr exact_subscript(const Expr& subscript, const Program& program, const Statement& statement);
 
+/// Whether a subscript that `exact_subscript` has made, with data in it, may leave its type so far
+/// that what is left of it lies from 0 to below `size` though its number does not. One int32 of
+/// data with indices added does not: what such a sum wraps around to is outside as well.
+bool may_wrap_inside(const Expr& index, int64_t size, const Program& program,
+                     const Statement& statement);
+
 }  // namespace tc::ir
