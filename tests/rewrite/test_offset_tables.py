@@ -328,3 +328,45 @@ def test_threads(threads: int) -> None:
         assert torch.equal(executor(*operands, *tables).double(), wanted(case, operands, tables))
     finally:
         torch.set_num_threads(before)
+
+
+# The offset of a part of a place, times the length of a row, has no room in 32 bits.
+FAR = 100_000_000
+
+
+@pytest.mark.parametrize("options", [None, "identity"])
+@pytest.mark.parametrize("start", [5, 2_200_000, FAR])
+def test_places_that_count_from_far_away(start: int, options: str | None) -> None:
+    text = f"""def f(float(N,L,D) A, int32(K) I, int32(K) J) -> (O) {{
+        O(i,d) +=! A(I(k) + i - {start}, J(k), d) where i in 0:2000 }}"""
+    a, j = integers(3000, 64, 16), torch.randint(0, 64, (40,), dtype=torch.int32)
+    rows = torch.randint(0, 900, (40,), dtype=torch.int32)
+    f = tc.compile(text, "f", options, a, rows + start, j)
+    windows = torch.stack([a[row : row + 2000, place] for row, place in zip(rows, j, strict=True)])
+    assert torch.equal(f(a, rows + start, j), windows.sum(0))
+    assert options or ("offsets in" in f.explain()) == (start == 5)
+
+
+@pytest.mark.parametrize("start", [5, 2_200_000, FAR])
+def test_places_that_count_from_a_scalar(start: int) -> None:
+    text = """def f(float(R,L,D) A, int32(K) I, int32(K) J, float(B,K) W, int start) -> (O) {
+        O(b,d) +=! A(I(k) - start, J(k), d) * W(b,k) }"""
+    a, w = integers(1000, 64, 16), integers(100, 40)
+    i = torch.randint(0, 1000, (40,), dtype=torch.int32)
+    j = torch.randint(0, 64, (40,), dtype=torch.int32)
+    result = tc.compile(text, "f", None, a, i + start, j, w, start)(a, i + start, j, w, start)
+    assert torch.equal(result, w @ a[i.long(), j.long()])
+
+
+def test_places_that_count_from_an_element() -> None:
+    """What no index changes is a part of the offset, whatever data says."""
+    text = """def f(float(R,L,D) A, int32(K) I, int32(K) J, float(B,K) W, int32(2) S) -> (O) {
+        O(b,d) +=! A(I(k) - S(1), J(k), d) * W(b,k) }"""
+    a, w = integers(1000, 64, 16), integers(100, 40)
+    i = torch.randint(0, 1000, (40,), dtype=torch.int32)
+    j = torch.randint(0, 64, (40,), dtype=torch.int32)
+    start = torch.tensor([0, 2_200_000], dtype=torch.int32)
+    inputs = a, i + start[1], j, w, start
+    f = tc.compile(text, "f", None, *inputs)
+    assert torch.equal(f(*inputs), w @ a[i.long(), j.long()])
+    assert "offsets in" in f.explain()

@@ -131,14 +131,22 @@ class OffsetTables : public ProgramPass {
       Expr part = 0, rest = 0;
       for (const Term& term : terms[d]) {
         if (moves(term.value, true) && moves(term.value, false)) return false;
-        Expr& sum = moves(term.value, true) ? part : rest;
+        const bool is_part = moves(term.value, true) || count_reads(term.value) > 0;
+        Expr& sum = is_part ? part : rest;
         sum = sum + term.value * static_cast<int>(term.factor);
       }
       parts[d] = simplify_index(part);
       offset.rest.push_back(simplify_index(rest));
-      span += std::abs(layout.strides[d]) * layout.sizes[d];
+      // Parts and rests that come to places inside may lie far outside themselves: of 32 bits, too,
+      // is what one of them is multiplied with its stride to.
+      std::optional<int64_t> distance = 0;
+      if (!is_const_zero(parts[d])) distance = largest_magnitude(statement, offset.rest[d]);
+      if (!distance) return false;
+      const int64_t stride = std::max<int64_t>(std::abs(layout.strides[d]), 1);
+      const int64_t room = std::numeric_limits<int32_t>::max() - span;
+      if (layout.sizes[d] + *distance > room / stride) return false;
+      span += (layout.sizes[d] + *distance) * stride;
     }
-    if (span > std::numeric_limits<int32_t>::max()) return false;
     // The table counts in the smallest step along which something moves, if all others are
     // multiples of it, or else of all. What lies in rows then keeps a dimension for them.
     std::optional<size_t> unit = find_unit(parts, layout, true);
@@ -152,6 +160,19 @@ class OffsetTables : public ProgramPass {
     offset.value = simplify_index(offset.value);
     offset.dimension = *unit;
     return true;
+  }
+
+  /// Of what indices alone decide; nothing where intervals do not bound it.
+  static std::optional<int64_t> largest_magnitude(const Statement& statement, const Expr& e) {
+    Scope<ConstantInterval> limits;
+    for (const Iterator& it : statement.domain) {
+      const int64_t first = *as_const_int(it.min);
+      limits.push(it.name,
+                  ConstantInterval(first, first + std::max<int64_t>(extent_of(it), 1) - 1));
+    }
+    const ConstantInterval interval = constant_integer_bounds(e, limits);
+    if (!interval.is_bounded()) return std::nullopt;
+    return std::max(std::abs(interval.min), std::abs(interval.max));
   }
 
   /// The dimension of the smallest stride, of those that a part moves along or of all, to which the
