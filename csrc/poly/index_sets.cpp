@@ -1,5 +1,7 @@
 #include "poly/index_sets.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "ir/expressions/choices.h"
 
@@ -13,6 +15,8 @@ namespace {
 // A choice: parts of the points where a condition holds. It bounds what isl works, which no model
 // of the processor knows.
 constexpr unsigned kMostParts = 64;
+// The same of quotients and remainders in one number or condition: isl's time doubles with each.
+constexpr int kMostQuotients = 8;
 
 isl::set points_of(isl::ctx ctx, const std::vector<ir::Iterator>& indices, bool bounded,
                    const std::string& tuple) {
@@ -46,11 +50,37 @@ bool fits(const isl::pw_aff& value, const Halide::Type& type) {
 }
 
 std::optional<isl::set> in_few_parts(isl::set set) {
-  if (set.n_basic_set() > kMostParts) return std::nullopt;
+  if (!is_simple(set)) return std::nullopt;
   return set;
 }
 
+/// Of the function on any piece.
+int most_quotients(const isl::pw_aff& value) {
+  int most = 0;
+  auto count = [](isl_set* piece, isl_aff* function, void* result) {
+    int& most = *static_cast<int*>(result);
+    most = std::max(most, isl_aff_dim(function, isl_dim_div));
+    isl_set_free(piece);
+    isl_aff_free(function);
+    return isl_stat_ok;
+  };
+  isl_pw_aff_foreach_piece(value.get(), count, &most);
+  return most;
+}
+
 }  // namespace
+
+bool is_simple(const isl::set& points) {
+  int most = 0;
+  auto count = [](isl_basic_set* part, void* result) {
+    int& most = *static_cast<int*>(result);
+    most = std::max(most, isl_basic_set_dim(part, isl_dim_div));
+    isl_basic_set_free(part);
+    return isl_stat_ok;
+  };
+  isl_set_foreach_basic_set(points.get(), count, &most);
+  return points.n_basic_set() <= kMostParts && most <= kMostQuotients;
+}
 
 IndexSets::IndexSets(isl::ctx ctx, const std::vector<ir::Iterator>& indices, bool bounded,
                      const std::string& tuple)
@@ -126,7 +156,7 @@ std::optional<isl::pw_aff> IndexSets::find_value(const Expr& e) const {
 }
 
 std::optional<isl::pw_aff> IndexSets::in_few_pieces(isl::pw_aff value) const {
-  if (value.n_piece() > most_pieces) return std::nullopt;
+  if (value.n_piece() > most_pieces || most_quotients(value) > kMostQuotients) return std::nullopt;
   return value;
 }
 

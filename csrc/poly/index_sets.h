@@ -11,10 +11,13 @@
 
 namespace tc::poly {
 
+/// Whether isl gets done with points in so many parts, between so many quotients.
+bool is_simple(const isl::set& points);
+
 /// A statement's domain, or any other set of points, and what its indices are at each of them.
 /// Values are integers without limits: nothing where a type would change one (what wraps around
 /// and comes back is fine), where an expression reads data, multiplies indices or divides by them,
-/// and where it has more than `most_pieces`.
+/// and where it has more than `most_pieces` or quotients.
 class IndexSets {
  public:
   /// A choice, no measurement: what takes more is no place in a tensor that anybody would write.

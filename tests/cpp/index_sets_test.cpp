@@ -173,6 +173,9 @@ void test_what_they_do_not_know() {
   CHECK(!sets.value(i * j));
   CHECK(!sets.value(Halide::Internal::Div::make(j, i)));
   CHECK(!sets.value(make_variable("n")));
+  Expr few = 0, many = 0;
+  for (int k = 2; k < 16; ++k) (k < 7 ? few : many) += (i * k + j) % (k + 1);
+  CHECK(sets.value(few).has_value() && !sets.value(many));
   // -7 as an unsigned number is no -7.
   CHECK(!sets.where(Halide::cast(bits, i) < Halide::cast(bits, j)));
   CHECK(!sets.value(Halide::cast(Halide::Int(64), Halide::cast(bits, i))));

@@ -163,3 +163,28 @@ def doubled_subscripts(n: int) -> Hostile:
     lets = ["x0 = i", *(f"x{k} = x{k - 1} + x{k - 1} / 2" for k in range(1, steps))]
     case = pointwise(f"O(i) = A(x{steps - 1} % N) where {', '.join(lets)}, i in 0:N")
     return case
+
+
+def remainders(n: int) -> list[str]:
+    """Of two indices, none a multiple of another."""
+    return [f"(i * {2 * k + 1} + j * {k + 2}) % {k + 3}" for k in range(n)]
+
+
+@kind
+def sums_of_remainders(n: int) -> Hostile:
+    total = " + ".join(remainders(n))
+    return Hostile(
+        f"def f(float(N) A) -> (O) {{ O(i, j) = {total} < N ? A({total}) : 0"
+        " where i in 0:80, j in 0:80 }",
+        [(SIZE,)],
+    )
+
+
+@kind
+def conditions_on_remainders(n: int) -> Hostile:
+    condition = " && ".join(f"{remainder} != 1" for remainder in remainders(n))
+    return Hostile(
+        f"def f(float(N) A) -> (O) {{ O(i, j) = {condition} ? A(i * 51 + j) : 0"
+        " where i in 0:80, j in 0:80 }",
+        [(4000,)],
+    )

@@ -53,6 +53,15 @@ def test_long_texts(kind: str, count: int) -> None:
     assert seconds < (8 if count < 500 else 20)
 
 
+@pytest.mark.parametrize("kind", ["sums_of_remainders", "conditions_on_remainders"])
+def test_many_remainders(kind: str) -> None:
+    """What polyhedra say of so many takes time exponential in their number: it is left to a check
+    while the kernel runs."""
+    said, seconds = compile_in_a_child(KINDS[kind](20), 60)
+    assert said == ""
+    assert seconds < 10
+
+
 def test_texts_that_are_too_long() -> None:
     said, seconds = compile_in_a_child(KINDS["chained_sums"](1000), 60)
     assert "LanguageError" in said

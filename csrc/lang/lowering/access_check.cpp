@@ -296,7 +296,10 @@ class StatementCheck : public IRVisitor {
     bool exact = true;
   };
   static Known both(const Known& a, const Known& b) {
-    return {a.points.intersect(b.points), a.exact && b.exact};
+    const isl::set points = a.points.intersect(b.points);
+    // One of both conditions holds nowhere else either.
+    if (!poly::is_simple(points)) return {a.points, false};
+    return {points, a.exact && b.exact};
   }
 
   /// Of the condition, or of its opposite.
