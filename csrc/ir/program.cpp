@@ -295,9 +295,14 @@ std::vector<Iterator> reduced_indices(const Statement& statement) {
 }
 
 int64_t count_points(const std::vector<Iterator>& domain) {
+  // The largest int64 where there are more.
   int64_t points = 1;
-  for (const Iterator& it : domain) points *= extent_of(it);
-  return points;
+  bool fits = true;
+  for (const Iterator& it : domain) {
+    if (extent_of(it) <= 0) return 0;
+    fits = fits && !__builtin_mul_overflow(points, extent_of(it), &points);
+  }
+  return fits ? points : std::numeric_limits<int64_t>::max();
 }
 
 Expr position_in(const std::vector<Iterator>& domain, Type type) {

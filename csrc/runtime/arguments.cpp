@@ -60,20 +60,28 @@ int64_t scalar_value(const DLTensor& tensor, const std::string& name) {
   return tensor.dtype.code == kDLBool ? value != 0 : value;
 }
 
-/// There is no largest of no values, and so no index of one.
+/// There is no largest of no values, and so no index of one; and int64 has to hold every index.
 void expect_candidates(const lang::Definition& definition, const ir::Statement& statement,
                        const Arguments& arguments) {
-  for (const ir::Iterator& iterator : statement.domain) {
-    if (!iterator.reduction || !Halide::Internal::is_const_zero(iterator.extent)) continue;
+  const auto refuse = [&](const std::string& along, const char* fault, const char* way_out) {
     std::string sizes;
     for (const std::string& name : definition.signature.sizes)
       sizes += concat(sizes.empty() ? "" : ", ", name, " = ", arguments.sizes.at(name));
     throw ShapeError(definition.name, ": ", statement.tensor, " ", spelling(statement.reduction),
-                     "! looks along index ", iterator.name, ", which has no value for these inputs",
-                     sizes.empty() ? "" : " (" + sizes + ")",
-                     "; there is no index to give, so pass larger ones",
+                     "! looks along ", along, fault, " for these inputs",
+                     sizes.empty() ? "" : " (" + sizes + ")", way_out,
                      statement.where.valid() ? concat(" (line ", statement.where.line(), ")") : "");
+  };
+  std::vector<std::string> counts;
+  for (const ir::Iterator& iterator : ir::reduced_indices(statement)) {
+    if (Halide::Internal::is_const_zero(iterator.extent))
+      refuse("index " + iterator.name, ", which has no value",
+             "; there is no index to give, so pass larger ones");
+    counts.push_back(concat(iterator.extent));
   }
+  if (ir::count_points(ir::reduced_indices(statement)) == std::numeric_limits<int64_t>::max())
+    refuse(join(counts, " * ") + " points", ", of which int64 does not count the last",
+           "; look along fewer indices at once, or pass smaller ones");
 }
 
 /// Binds the size names of a tensor; `first` says which argument bound each.

@@ -231,6 +231,27 @@ def test_nothing_to_choose_from() -> None:
         )
 
 
+@pytest.mark.parametrize("kept", [0, 2])
+def test_more_points_than_positions(kept: int) -> None:
+    """2^63 and 2^64 of them; the last of 2^62 is an int64."""
+    large = torch.zeros(1, 1, dtype=torch.uint8).expand(32768, 65536)
+    text = """def f(uint8(N, M) A, uint8(K) B) -> (O) {
+      O(x) argmax=! A(i, j) * A(k, l) * B(p) where x in 0:%d
+    }"""
+    t = define(text % kept)
+    for size in (2, 4):
+        with pytest.raises(tc.ShapeError) as error:
+            t.f(large, large[0, :size])
+        counts = f"32768 * 65536 * 32768 * 65536 * {size}"
+        assert str(error.value) == (
+            f"f: O argmax=! looks along {counts} points, of which int64 does not count the last "
+            f"for these inputs (N = 32768, M = 65536, K = {size}); look along fewer indices at "
+            "once, or pass smaller ones (line 2)"
+        )
+    if kept == 0:
+        assert t.f(large, large[0, :1]).shape == (0,)
+
+
 @pytest.mark.parametrize("options", [None, "naive"])
 @pytest.mark.parametrize("name", ["bool", "int16", "uint32", "half", "float", "double", "uint64"])
 def test_cuda(name: str, options: str | None) -> None:

@@ -57,12 +57,10 @@ std::map<std::string, ConstantInterval> position_limits(const ir::Program& progr
       continue;
     }
     const std::vector<ir::Iterator> reduced = ir::reduced_indices(statement);
-    int64_t count = 1;
-    for (const ir::Iterator& iterator : reduced)
-      count *= std::max<int64_t>(1, constant(iterator.extent));
+    const int64_t count = std::max<int64_t>(1, ir::count_points(reduced));
     // One index gives its own values, several the place in row-major order.
     const int64_t first = reduced.size() == 1 ? constant(reduced[0].min) : 0;
-    const ConstantInterval places(first, first + count - 1);
+    const ConstantInterval places(first, first + (count - 1));
     if (!limits.emplace(statement.tensor, places).second) others.insert(statement.tensor);
   }
   for (const std::string& name : others) limits.erase(name);
