@@ -135,20 +135,26 @@ Expr far_equal(const Expr& a, const Expr& b) { return bits_of(a) == bits_of(b); 
 class Arithmetic : public IRMutator {
  public:
   enum class Mode {
-    Wrap,     ///< change what may overflow
-    Measure,  ///< see whether anything may
-    Bound     ///< see how far the numbers go, of what was measured before
+    Wrap,    ///< change what may overflow
+    Measure  ///< see whether anything may
   };
-  Arithmetic(Mode mode, const Program& program, const Statement& statement)
-      : mode_(mode), program_(program), statement_(statement) {
+  /// `is_measured`: subscripts inside are as exact_subscript makes them already.
+  Arithmetic(Mode mode, const Program& program, const Statement& statement,
+             bool is_measured = false)
+      : mode_(mode), is_measured_(is_measured), program_(program), statement_(statement) {
     for (const Iterator& it : statement.domain) {
       Wide low = *as_const_int(it.min), extent = *as_const_int(it.extent);
       indices_[it.name] = {low, low + std::max<Wide>(extent, 1) - 1};
     }
   }
 
-  bool leaves_its_type = false, leaves_64_bits = false;  ///< of Mode::Measure
-  const Facts& facts() const { return facts_; }          ///< of what was looked at last
+  /// What there may be no room for. Of Mode::Measure.
+  struct Leaves {
+    bool its_type = false;        ///< for numbers, or constants, in their own type
+    bool wide = false;            ///< for numbers, or for constants beside data, in 64 bits
+    bool wide_constants = false;  ///< for constants in 64 bits, which can be hidden
+  } leaves;
+  const Facts& facts() const { return facts_; }  ///< of what was looked at last
 
   Expr mutate(const Expr& e) override {
     known_ = false;
@@ -179,12 +185,13 @@ class Arithmetic : public IRMutator {
   /// Whether the numbers, or the constants that simplifying makes of them, may leave their type.
   bool is_far(const Type& type, const Facts& facts, const Range& exact) {
     if (!is_strict(type)) return false;
-    auto leaves = [&](const Type& limit) {
-      return facts.magnitude > all_of(limit).high || (!facts.data && !holds(limit, exact));
-    };
-    bool far = leaves(type);
-    leaves_its_type = leaves_its_type || far;
-    leaves_64_bits = leaves_64_bits || leaves(Halide::Int(64));
+    auto numbers_leave = [&](const Type& limit) { return !facts.data && !holds(limit, exact); };
+    auto constants_leave = [&](const Type& limit) { return facts.magnitude > all_of(limit).high; };
+    const bool far = constants_leave(type) || numbers_leave(type);
+    leaves.its_type = leaves.its_type || far;
+    const bool constants = constants_leave(Halide::Int(64));
+    leaves.wide = leaves.wide || numbers_leave(Halide::Int(64)) || (facts.data && constants);
+    leaves.wide_constants = leaves.wide_constants || constants;
     return far && mode_ == Mode::Wrap;
   }
 
@@ -195,7 +202,7 @@ class Arithmetic : public IRMutator {
   /// there the numbers themselves count.
   void settle(const Type& type, const Facts& facts) {
     if (facts.data && type == Halide::Int(32) && !wraps_once(type, facts.range))
-      leaves_its_type = true;
+      leaves.its_type = true;
   }
 
   /// Whether what is moved from one side of a comparison to the other may overflow there: i + 5 < x
@@ -245,7 +252,7 @@ class Arithmetic : public IRMutator {
     Facts facts =
         exact ? of_value : of_type(op->type, of_value.data || op->value.type().is_float());
     // A subscript is computed in 64 bits as a whole, without casts from and to 32 bits.
-    if (mode_ != Mode::Wrap && is_strict(op->type) && is_strict(op->value.type())) {
+    if (mode_ == Mode::Measure && is_strict(op->type) && is_strict(op->value.type())) {
       is_far(op->type, of_value, of_value.range);
       facts = of_value;
     }
@@ -255,7 +262,7 @@ class Arithmetic : public IRMutator {
   template <class Node>
   Expr arithmetic(const Node* op, const Expr& a, const Expr& b, Facts facts, const Range& exact) {
     const bool wraps = is_far(op->type, facts, exact);
-    const bool exactly = holds(op->type, exact) || (mode_ != Mode::Wrap && is_strict(op->type));
+    const bool exactly = holds(op->type, exact) || (mode_ == Mode::Measure && is_strict(op->type));
     facts.range = exactly ? exact : all_of(op->type);
     if (!wraps) return know(again(op, a, b), facts);
     return know(Halide::cast(op->type, Node::make(bits_of(a), bits_of(b))),
@@ -361,7 +368,16 @@ class Arithmetic : public IRMutator {
     facts.range = turned ? truth(y.range, x.range) : truth(x.range, y.range);
     if (opposite) facts.range = {1 - facts.range.high, 1 - facts.range.low};
     if (op->a.type().is_float()) facts.range = {0, 1};
-    if (!is_apart(op->a.type(), x, y)) return know(again(op, a, b), facts);
+    const Leaves before = leaves;
+    const bool apart = is_apart(op->a.type(), x, y);
+    // What decides it anyway is no reason to compute in more bits, as of quotients of quotients.
+    if (is_number(facts) && !facts.data &&
+        (apart || leaves.its_type != before.its_type ||
+         leaves.wide_constants != before.wide_constants)) {
+      leaves = before;
+      return know(facts.range.low == 1 ? const_true() : const_false(), facts);
+    }
+    if (!apart) return know(again(op, a, b), facts);
     const Expr holds = turned ? far(b, a) : far(a, b);
     return know(opposite ? !holds : holds, facts);
   }
@@ -390,6 +406,11 @@ class Arithmetic : public IRMutator {
     const auto [condition, yes, no] = *find_choice(choice);
     Facts of_condition, x, y;
     const Expr decides = mutate(condition, &of_condition);
+    if (is_const(decides) && !is_const(condition)) {
+      Facts decided;
+      const Expr chosen = mutate(is_const_one(decides) ? yes : no, &decided);
+      return know(chosen, decided);
+    }
     const Expr a = mutate(yes, &x), b = mutate(no, &y);
     const Facts facts = of_choice(of_condition, x, y);
     x.divisors = y.divisors = 1;
@@ -400,7 +421,7 @@ class Arithmetic : public IRMutator {
 
   Expr visit(const Call* op) override {
     if (!read_name(op).empty()) {
-      if (mode_ == Mode::Bound) return know(op, of_type(op->type, /*data=*/true));
+      if (is_measured_) return know(op, of_type(op->type, /*data=*/true));
       const auto exact = [&](const Expr& e) { return exact_subscript(e, program_, statement_); };
       return know(map_arguments(op, op->type, exact), of_type(op->type, /*data=*/true));
     }
@@ -409,6 +430,7 @@ class Arithmetic : public IRMutator {
   }
 
   const Mode mode_;
+  const bool is_measured_;
   const Program& program_;
   const Statement& statement_;
   std::map<std::string, Range> indices_;
@@ -426,21 +448,25 @@ Expr wrap_around(const Expr& value, const Program& program, const Statement& sta
 Expr exact_subscript(const Expr& subscript, const Program& program, const Statement& statement) {
   Arithmetic measure(Arithmetic::Mode::Measure, program, statement);
   Expr measured = measure.mutate(subscript);
-  if (!measure.leaves_its_type) return measured;
-  if (measure.leaves_64_bits)
+  if (!measure.leaves.its_type) return measured;
+  if (measure.leaves.wide)
     throw ShapeError(
         concat(program.name, ": the subscript ",
                plain_text(narrow(simplify(widen(subscript))).value_or(subscript)),
                " takes values that 64 bits do not hold, or comes close to it, for these "
                "inputs; subscripts do not wrap around",
                statement.where.valid() ? concat(" (line ", statement.where.line(), ")") : ""));
-  return Halide::cast(Halide::Int(32), widen(measured));
+  Expr wide = widen(measured);
+  if (measure.leaves.wide_constants)
+    wide =
+        Arithmetic(Arithmetic::Mode::Wrap, program, statement, /*is_measured=*/true).mutate(wide);
+  return Halide::cast(Halide::Int(32), wide);
 }
 
 bool may_wrap_inside(const Expr& index, int64_t size, const Program& program,
                      const Statement& statement) {
   if (!is_strict(index.type())) return false;
-  Arithmetic measure(Arithmetic::Mode::Bound, program, statement);
+  Arithmetic measure(Arithmetic::Mode::Measure, program, statement, /*is_measured=*/true);
   measure.mutate(index);
   const Facts& facts = measure.facts();
   const Wide turn = Wide{1} << index.type().bits();
