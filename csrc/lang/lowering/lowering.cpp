@@ -209,8 +209,9 @@ class Lowering {
   }
 
   /// Data wraps around, which signed types of Halide do up to 16 bits only; what is made of indices
-  /// and sizes stays a form that range inference understands. So do subscripts, where data that
-  /// overflows would read outside anyway: the code then finds one address for all rows of a block.
+  /// and sizes stays a form that range inference understands. So do subscripts: the code then finds
+  /// one address for all rows of a block, and checks compare the number that does not wrap around
+  /// (ir/index_checks).
   Expr wrapping(Operator op, Expr a, Expr b) const {
     Type type = a.type();
     bool wraps = !in_subscript_ && type.is_int() && type.bits() >= 32 &&
