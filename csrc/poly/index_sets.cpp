@@ -15,8 +15,6 @@ namespace {
 // A choice: parts of the points where a condition holds. It bounds what isl works, which no model
 // of the processor knows.
 constexpr unsigned kMostParts = 64;
-// The same of quotients and remainders in one number or condition: isl's time doubles with each.
-constexpr int kMostQuotients = 8;
 
 isl::set points_of(isl::ctx ctx, const std::vector<ir::Iterator>& indices, bool bounded,
                    const std::string& tuple) {
@@ -49,13 +47,8 @@ bool fits(const isl::pw_aff& value, const Halide::Type& type) {
          high.le(type.is_uint() ? (int64_t{1} << type.bits()) - 1 : *as_const_int(type.max()));
 }
 
-std::optional<isl::set> in_few_parts(isl::set set) {
-  if (!is_simple(set)) return std::nullopt;
-  return set;
-}
-
 /// Of the function on any piece.
-int most_quotients(const isl::pw_aff& value) {
+int count_quotients(const isl::pw_aff& value) {
   int most = 0;
   auto count = [](isl_set* piece, isl_aff* function, void* result) {
     int& most = *static_cast<int*>(result);
@@ -69,18 +62,6 @@ int most_quotients(const isl::pw_aff& value) {
 }
 
 }  // namespace
-
-bool is_simple(const isl::set& points) {
-  int most = 0;
-  auto count = [](isl_basic_set* part, void* result) {
-    int& most = *static_cast<int*>(result);
-    most = std::max(most, isl_basic_set_dim(part, isl_dim_div));
-    isl_basic_set_free(part);
-    return isl_stat_ok;
-  };
-  isl_set_foreach_basic_set(points.get(), count, &most);
-  return points.n_basic_set() <= kMostParts && most <= kMostQuotients;
-}
 
 IndexSets::IndexSets(isl::ctx ctx, const std::vector<ir::Iterator>& indices, bool bounded,
                      const std::string& tuple)
@@ -155,8 +136,25 @@ std::optional<isl::pw_aff> IndexSets::find_value(const Expr& e) const {
   return std::nullopt;
 }
 
+bool IndexSets::is_simple(const isl::set& points) const {
+  int most = 0;
+  auto count = [](isl_basic_set* part, void* result) {
+    int& most = *static_cast<int*>(result);
+    most = std::max(most, isl_basic_set_dim(part, isl_dim_div));
+    isl_basic_set_free(part);
+    return isl_stat_ok;
+  };
+  isl_set_foreach_basic_set(points.get(), count, &most);
+  return points.n_basic_set() <= kMostParts && most <= most_quotients;
+}
+
+std::optional<isl::set> IndexSets::in_few_parts(isl::set points) const {
+  if (!is_simple(points)) return std::nullopt;
+  return points;
+}
+
 std::optional<isl::pw_aff> IndexSets::in_few_pieces(isl::pw_aff value) const {
-  if (value.n_piece() > most_pieces || most_quotients(value) > kMostQuotients) return std::nullopt;
+  if (value.n_piece() > most_pieces || count_quotients(value) > most_quotients) return std::nullopt;
   return value;
 }
 

@@ -70,7 +70,7 @@ DECISIONS = {
     "ir/index_checks.cpp": {"kMostNodes"},
     "lang/gradient/sums/zero_sums.cpp": {"kMostPoints", "kMostDepth", "kMostSizes"},
     "lang/sema/recurrences.cpp": {"kMostOperations"},
-    "poly/index_sets.cpp": {"kMostParts", "kMostQuotients"},
+    "poly/index_sets.cpp": {"kMostParts"},
     "store/tuning.cpp": {"kMostTimes"},
     "torch/differentiable.cpp": {"kMost"},
 }

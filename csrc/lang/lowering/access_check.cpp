@@ -293,10 +293,10 @@ class StatementCheck : public IRVisitor {
     isl::set points;
     bool exact = true;
   };
-  static Known both(const Known& a, const Known& b) {
+  Known both(const Known& a, const Known& b) const {
     const isl::set points = a.points.intersect(b.points);
     // One of both conditions holds nowhere else either.
-    if (!poly::is_simple(points)) return {a.points, false};
+    if (!sets_->is_simple(points)) return {a.points, false};
     return {points, a.exact && b.exact};
   }
 
