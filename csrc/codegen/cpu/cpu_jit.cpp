@@ -38,6 +38,7 @@
 #include "codegen/workarounds/hidden_zero.h"
 #include "codegen/workarounds/large_arrays.h"
 #include "codegen/workarounds/lift_lets.h"
+#include "codegen/workarounds/nested_ramps.h"
 #include "codegen/workarounds/nested_truncations.h"
 #include "codegen/workarounds/split_blocks.h"
 #include "ir/compare.h"
@@ -192,7 +193,7 @@ const PassList<Stmt, Facts> kLoopPasses(
                name_common);
          }},
         {"flatten_nested_ramps", "as Halide's own lowering has it, behind unrolling",
-         [](Stmt& s, Facts&) { s = flatten_nested_ramps(s); }},
+         [](Stmt& s, Facts&) { s = flatten_ramps(s); }},
         {"lift_lets",
          "in front of find_intrinsics, which leaves names behind that others' values "
          "begin with",
