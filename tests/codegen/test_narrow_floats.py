@@ -1,8 +1,12 @@
-"""Half and bfloat16: sums are taken in float, and comparisons keep their sides."""
+"""Half and bfloat16: conversions, sums in float, and comparisons that keep their sides."""
 
 from __future__ import annotations
 
+import math
+import os
 import re
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -152,3 +156,92 @@ def test_casts_of_integers(integer: str, narrow: str, capfd: pytest.CaptureFixtu
     y = torch.arange(0 if limits.min == 0 else -100, 100).to(dtype) * 0.75
     assert back.f(y).tolist() == y.float().trunc().int().tolist()
     assert capfd.readouterr().err == ""
+
+
+def assert_same(actual: torch.Tensor, expected: torch.Tensor) -> None:
+    """The same numbers, with their signs; a NaN is one."""
+    numbers = ~expected.isnan()
+    assert actual.dtype == expected.dtype and torch.equal(actual.isnan(), ~numbers)
+    assert torch.equal(actual[numbers], expected[numbers])
+    assert torch.equal(actual[numbers].signbit(), expected[numbers].signbit())
+
+
+def all_numbers(name: str) -> torch.Tensor:
+    return torch.arange(-(2**15), 2**15).to(torch.int16).view(NARROW[name])
+
+
+@by_type
+@pytest.mark.parametrize("wide", ["float", "double"])
+def test_conversions_of_all_narrow_floats(name: str, wide: str) -> None:
+    text = f"def f({name}(N) A) -> (O) {{ O(i) = {wide}(A(i)) }}"
+    x = all_numbers(name)
+    assert_same(run(text, x), x.to(getattr(torch, wide)))
+
+
+@by_type
+@pytest.mark.parametrize("wide", ["float", "double"])
+def test_conversions_to_narrow_floats(name: str, wide: str) -> None:
+    """Between any two neighbours: the tie, and what is next to it and to them."""
+    x = all_numbers(name).float()
+    x = x[x.isfinite()].sort().values
+    # The largest one's neighbour would be the next power of two.
+    ends = torch.tensor([-1.0, 1.0]) * 2.0 ** math.frexp(float(x[-1]))[1]
+    x = torch.cat([ends[:1], x, ends[1:]])
+    ties = x[1:] / 2 + x[:-1] / 2
+    near = [torch.nextafter(v, torch.tensor(end)) for v in (x, ties) for end in (-9e38, 9e38)]
+    bits = torch.arange(-(2**31), 2**31, 15485).to(torch.int32)
+    x = torch.cat([x, ties, *near, bits.view(torch.float)])
+    text = f"def f({wide}(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
+    wanted = x.to(NARROW[name])
+    if name == "half":  # of two libraries
+        with np.errstate(over="ignore"):
+            assert_same(wanted, torch.from_numpy(x.numpy().astype(np.float16)))
+    assert_same(run(text, x.to(getattr(torch, wide))), wanted)
+
+
+@by_type
+def test_conversions_from_double_go_by_way_of_float(name: str) -> None:
+    x = all_numbers(name).double()
+    x = x[x.isfinite()].sort().values
+    ties = x[1:] / 2 + x[:-1] / 2
+    x = torch.cat([ties * (1 + 2.0**-40), ties * (1 - 2.0**-40)])
+    text = f"def f(double(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
+    assert_same(run(text, x), x.float().to(NARROW[name]))
+
+
+@by_type
+def test_conversions_of_integers(name: str) -> None:
+    """Those that a float holds."""
+    for kind, limit in (("int8", 2**7), ("int16", 2**15), ("int32", 2**17)):
+        x = torch.arange(-limit, limit, dtype=getattr(torch, kind))
+        text = f"def f({kind}(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
+        assert_same(run(text, x), x.float().to(NARROW[name]))
+
+
+@by_type
+def test_conversions_of_what_is_no_number(name: str) -> None:
+    values = [1.0, math.nan, -1.0, 2.0, math.inf, -math.inf, 0.0, -0.0]
+    x = torch.tensor(values * 4).to(NARROW[name])
+    narrow = f"{name}(N) A"
+    assert_same(run(f"def f({narrow}) -> (O) {{ O(i) = A(i) + A(i) }}", x), x + x)
+    assert_same(run(f"def f({narrow}) -> (O) {{ O(i) = sqrt(A(i)) }}", x), x.sqrt())
+    assert_same(run(f"def f({narrow}) -> (O) {{ O(i) = -A(i) }}", x), -x)
+    assert run(f"def f({narrow}) -> (O) {{ O max=! A(i) }}", x).isnan()
+    assert run(f"def f({narrow}) -> (O) {{ O +=! A(i) }}", x).isnan()
+    text = f"def f({name}(M, K) A, {name}(K, N) B) -> (C) {{ C(m, n) +=! A(m, k) * B(k, n) }}"
+    assert run(text, x.view(4, 8), torch.ones(8, 17).to(x.dtype)).isnan().all()
+
+
+@pytest.mark.parametrize("missing", ["avx", "f16c,avx2"])
+def test_processors_that_do_not_convert_halves(missing: str) -> None:
+    """Halide's own conversion makes infinities of NaN, and warns about every kernel."""
+    tests = [__file__, "-k", "conversions"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-s", "-p", "no:cacheprovider", *tests],
+        env={**os.environ, "TC_WITHOUT": missing},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0 and "emulated" not in said, said

@@ -91,6 +91,7 @@ OTHERS = {
     "codegen/cuda/gpu_loops.cpp": {"kMaxGridX", "kMaxThreads", "kMaxThreadsZ"},
     "codegen/math/invariant_divisors.cpp": {"kSmallest", "kLargest"},
     "codegen/math/logarithms.cpp": {"kInfinity"},
+    "codegen/math/narrow_floats.cpp": {"kShift", "kRebias"},
     "codegen/math/special_functions.cpp": {
         *("kInfinity", "kNaN", "kSqrtPi", "kI0Small", "kI1Small", "kI0Large", "kI1Large"),
     },

@@ -68,6 +68,14 @@ bool fuses(const Facts&) {
   return target.arch == Halide::Target::ARM || target.has_feature(Halide::Target::FMA);
 }
 
+HalfConversions half_conversions() {
+  const Halide::Target target = host_target();
+  // Where Halide knows of instructions.
+  return target.has_feature(Halide::Target::F16C) || target.has_feature(Halide::Target::ARMFp16)
+             ? HalfConversions::Instructions
+             : HalfConversions::Bits;
+}
+
 // All three of Halide's passes that follow unrolling name common subexpressions.
 Expr name_common(const Expr& e) { return common_subexpression_elimination(e); }
 
@@ -137,7 +145,7 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"lower_math",
          "in front of simplify, whose rules take floats for finite numbers; strict forms "
          "are left alone",
-         [](Stmt& s, Facts&) { s = lower_math(s); }},
+         [](Stmt& s, Facts&) { s = lower_math(s, half_conversions()); }},
         {"vectorize_trigonometry",
          "needs the calls of sin and cos that lower_math leaves, and multiply-adds that round "
          "once: a multiple of pi / 2 is taken off in parts",

@@ -9,6 +9,7 @@
 
 #include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
+#include "codegen/math/narrow_floats.h"
 #include "codegen/math/special_functions.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/math/vector_math.h"
@@ -102,44 +103,15 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
   return libm(name, x);
 }
 
-bool is_narrow(Type type) { return type.is_float() && type.bits() == 16; }
-
-/// Every operation on narrow floats is one on float, rounded. Halide's own way for bfloat16 warns
-/// about each kernel.
-Expr to_float(const Expr& e) {
-  Type type = e.type();
-  if (!is_narrow(type)) return e;
-  if (!type.is_bfloat()) return Halide::cast<float>(e);
-  if (auto value = as_const_float(e)) return FloatImm::make(Halide::Float(32), *value);
-  Expr bits = Halide::cast<uint32_t>(reinterpret(Halide::UInt(16), e));
-  return reinterpret(Halide::Float(32), bits << 16);
-}
-
-/// Keeps Halide from making one cast of a cast to float and one from it; LLVM leaves it out.
-Expr apart(const Expr& single) { return add(single, number(single, -0.0)); }
-
-/// To any type; to a narrow float by way of float.
-Expr from_float(const Expr& e, Type type) {
-  if (e.type() == type) return e;
-  if (!is_narrow(type)) return Halide::cast(type, e);
-  Expr single = Halide::cast<float>(e);
-  // There is no instruction for both steps, and Halide warns about each kernel with its own way
-  // from integers.
-  if (!e.type().is_float() || e.type().bits() == 64) single = apart(single);
-  if (!type.is_bfloat()) return Halide::cast(type, single);
-  if (auto value = as_const_float(single)) return make_const(type, *value);
-  return named(single, [&](const Expr& x) {
-    Expr bits = reinterpret(Halide::UInt(32), x);
-    Expr rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-    // A NaN must not round up to an infinity or zero.
-    Expr kept = select(is_number(x), rounded, (bits >> 16) | 0x40);
-    return reinterpret(type, Halide::cast<uint16_t>(kept));
-  });
-}
-
 class LowerMath : public IRMutator {
+ public:
+  explicit LowerMath(HalfConversions halves) : halves_(halves) {}
+
  private:
   using IRMutator::visit;
+
+  Expr to_float(const Expr& e) const { return codegen::to_float(e, halves_); }
+  Expr from_float(const Expr& e, Type type) const { return codegen::from_float(e, type, halves_); }
 
   Expr visit(const Call* op) override {
     std::string name = ir::math_name(op);
@@ -154,7 +126,9 @@ class LowerMath : public IRMutator {
     if (!is_narrow(from) && !is_narrow(op->type)) return IRMutator::visit(op);
     // By way of float, as in PyTorch.
     Expr single = to_float(mutate(op->value));
-    if (from == Halide::Float(16, from.lanes()) && !op->type.is_float()) single = apart(single);
+    // There is no instruction from half to integers either.
+    if (from == Halide::Float(16, from.lanes()) && !op->type.is_float())
+      single = apart_from_casts(single);
     return from_float(single, op->type);
   }
 
@@ -184,10 +158,12 @@ class LowerMath : public IRMutator {
     if (known_number(a)) std::swap(a, b);
     return from_float(propagate(maximum, a, b), op->type);
   }
+
+  const HalfConversions halves_;
 };
 
 }  // namespace
 
-Stmt lower_math(const Stmt& stmt) { return LowerMath().mutate(stmt); }
+Stmt lower_math(const Stmt& stmt, HalfConversions halves) { return LowerMath(halves).mutate(stmt); }
 
 }  // namespace tc::codegen

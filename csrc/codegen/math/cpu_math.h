@@ -1,6 +1,7 @@
 // Builtins, minima and comparisons as the CPU computes them.
 #pragma once
 
+#include "codegen/math/narrow_floats.h"
 #include "ir/halide.h"
 
 namespace tc::codegen {
@@ -9,6 +10,6 @@ namespace tc::codegen {
 /// with C's, and by calls to libm otherwise. Comparisons, min and max of floats become strict: NaN
 /// compares false, min and max return it, fmin and fmax ignore it. Half and bfloat16 are computed
 /// in float.
-ir::Stmt lower_math(const ir::Stmt& stmt);
+ir::Stmt lower_math(const ir::Stmt& stmt, HalfConversions halves);
 
 }  // namespace tc::codegen
