@@ -68,6 +68,25 @@ def test_quotients_next_to_the_ends_of_the_range_are_off_by_one_at_most() -> Non
     assert_same_bits(actual[far], expected[far])
 
 
+@pytest.mark.parametrize(("name", "dtype"), [("float", torch.float32), ("double", torch.float64)])
+def test_of_large_quotients_the_largest_alone_may_become_infinite(
+    name: str, dtype: torch.dtype
+) -> None:
+    b = torch.rand(500, generator=torch.Generator().manual_seed(5), dtype=dtype) * 1.5
+    steps = torch.arange(-32, 32).to(dtype) * torch.finfo(dtype).eps / 2
+    largest = torch.finfo(dtype).max
+    a = (b * largest)[:, None] * (1 + steps)
+    a = torch.cat([a, -a], 1).clamp(-largest, largest)
+    actual = tc.define(ROWS.format(name), namespace=f"tc_divisions_largest_{name}").f(a, b)
+    expected = a / b[:, None]
+    is_largest = expected.abs() == largest
+    assert is_largest.sum() > 500 and expected.isinf().sum() > 500
+    assert_same_bits(actual[~is_largest], expected[~is_largest])
+    infinite = is_largest & actual.isinf()
+    assert torch.equal(actual[infinite].sign(), expected[infinite].sign())
+    assert_same_bits(actual[is_largest & ~infinite], expected[is_largest & ~infinite])
+
+
 @pytest.mark.parametrize("divisor", ["3.0", "10", "0.7", "-3.0", "8.0", "1e-30", "768"])
 def test_literal_divisors(divisor: str) -> None:
     a = numerators(3, 4096, 60, torch.float32)

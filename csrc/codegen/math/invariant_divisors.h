@@ -10,6 +10,8 @@ namespace tc::codegen {
 /// Where 2^-20 < d < 2^20, which is asked before the loop, the result is that of a division bit for
 /// bit, infinities, NaN and the sign of zero included, but where x or the quotient is almost
 /// denormal (2^-100 for float, 2^-900 for double): there it may be off by one in the last place.
+/// And where the quotient is the largest number, the product may round up to an infinity, which
+/// nothing corrects: to scale it would take one more operation for every vector.
 /// Other divisors are divided by. To be called where multiply-adds round once, after lower_math.
 ///
 /// Source: P. Markstein, "Computation of elementary functions on the IBM RISC System/6000
