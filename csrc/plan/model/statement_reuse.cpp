@@ -59,6 +59,7 @@ void StatementReuse::add(size_t statement, const StatementLoops& nest,
                          const StatementAccesses& accesses, bool in_registers) {
   std::vector<int64_t> points = accesses.extents();
   for (size_t l = 0; l < nest.around; ++l) points[nest.loops[l].iterator] = nest.loops[l].size;
+  const bool reduces = cluster_.statements[statement]->source->reduction != ir::Reduction::None;
   std::set<std::string> own;
   for (const Access& access : accesses.all()) {
     const std::string text = shared_text(cluster_, statement, access.access);
@@ -69,8 +70,9 @@ void StatementReuse::add(size_t statement, const StatementLoops& nest,
     found_[statement].push_back(!access.copy && (known || unread));
     const auto before = in_tile_.find(text);
     const bool again = in_registers && before != in_tile_.end();
-    held_[statement].push_back(access.access.write ? in_registers && unread : again);
-    if (!in_registers || !access.access.write) continue;
+    const bool begins = in_registers && access.access.write && reduces;
+    held_[statement].push_back(access.access.write ? (begins || again) && unread : again);
+    if (!access.access.write || !(begins || again)) continue;
     if (again) held_[before->second.first][before->second.second] = true;
     in_tile_[text] = {statement, held_[statement].size() - 1};
   }

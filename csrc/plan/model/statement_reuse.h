@@ -32,7 +32,7 @@ class StatementReuse {
   StatementReuse(const Cluster& cluster, const std::set<std::string>& own);
 
   /// Adds what the cluster's statement with that number accesses. `in_registers`: it is part of a
-  /// register tile that ends with all its terms.
+  /// register tile that ends with all its terms. The results of its sums are what it holds.
   void add(size_t statement, const StatementLoops& nest, const StatementAccesses& accesses,
            bool in_registers);
 
@@ -51,7 +51,8 @@ class StatementReuse {
   const std::set<std::string>& own_;
   std::set<std::string> accessed_;  ///< texts, see shared_text
   std::vector<std::vector<bool>> found_, held_;
-  /// Of what the register tile has written, the statement and the number of its access.
+  /// Of the results that the register tile holds, the statement that has written them last and the
+  /// number of its access.
   std::map<std::string, std::pair<size_t, size_t>> in_tile_;
   double bytes_ = 0;
 };
