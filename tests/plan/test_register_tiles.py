@@ -469,6 +469,25 @@ def test_sums_that_only_their_block_uses_stay_in_registers() -> None:
         assert torch.equal(kernel(*values), values[0] @ values[1] + values[2])
 
 
+def test_values_that_only_their_block_uses_stay_in_registers() -> None:
+    """What two statements of a block compute alike is computed once, and is in no memory."""
+    text = """def f(float(M,K) A, float(K,N) B, float(N) w) -> (C, D) {
+      C(m,n) +=! A(m,k) * B(k,n)
+      D(m,n) = exp(C(m,n)) * w(n)
+      C(m,n) = exp(C(m,n)) + w(n)
+    }"""
+    for rows, columns in ((30, 50), (37, 13), (64, 96)):
+        values = torch.randn(rows, 20) / 9, torch.randn(20, columns), torch.rand(columns)
+        kernel = tc.compile(text, "f", tc.MappingOptions().matchLibraryCalls(False), *values)
+        explained = kernel.explain()
+        assert "a block of results in registers" in explained
+        assert notes(explained, "whole")["workspace"] == ["none"]
+        c, d = kernel(*values)
+        exp = (values[0].double() @ values[1].double()).exp()
+        torch.testing.assert_close(c, (exp + values[2]).float(), rtol=2e-5, atol=1e-5)
+        torch.testing.assert_close(d, (exp * values[2]).float(), rtol=2e-5, atol=1e-5)
+
+
 def test_sums_that_others_use_are_stored() -> None:
     text = """def f(float(M,K) A, float(K,N) B, float(N,L) D) -> (C, E) {
       sum(m,n) +=! A(m,k) * B(k,n)

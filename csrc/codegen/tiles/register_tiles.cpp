@@ -275,7 +275,8 @@ class ExpandTiles {
       // Elements that are no neighbours are moved in loops of their own: unrolled, they are
       // hundreds of scalar accesses, among which LLVM compares all pairs.
       bool apart = a.steps.at(0) != 1 && !a.inside && (a.stored || !a.guarded);
-      if (!a.accumulated && !apart) continue;
+      const bool own = a.initialised && forgotten_.count(name) > 0;
+      if (!a.accumulated && !apart && !own) continue;
       locals[name] = concat(name, ".local", tiles_);
       names.insert(locals[name]);
       if (a.accumulated) accumulators.insert(locals[name]);

@@ -70,7 +70,7 @@ void StatementReuse::add(size_t statement, const StatementLoops& nest,
     found_[statement].push_back(!access.copy && (known || unread));
     const auto before = in_tile_.find(text);
     const bool again = in_registers && before != in_tile_.end();
-    const bool begins = in_registers && access.access.write && reduces;
+    const bool begins = in_registers && access.access.write && (reduces || unread);
     held_[statement].push_back(access.access.write ? (begins || again) && unread : again);
     if (!access.access.write || !(begins || again)) continue;
     if (again) held_[before->second.first][before->second.second] = true;

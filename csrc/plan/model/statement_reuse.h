@@ -32,7 +32,8 @@ class StatementReuse {
   StatementReuse(const Cluster& cluster, const std::set<std::string>& own);
 
   /// Adds what the cluster's statement with that number accesses. `in_registers`: it is part of a
-  /// register tile that ends with all its terms. The results of its sums are what it holds.
+  /// register tile that ends with all its terms, which holds the results of its sums and what it
+  /// makes for itself.
   void add(size_t statement, const StatementLoops& nest, const StatementAccesses& accesses,
            bool in_registers);
 
