@@ -306,7 +306,8 @@ def test_many_wrong_kernels() -> None:
     search = Doubting(problem(), small(REPEATED).patience(0)).run()
     counts = search.counts()
     # On a busy machine, runs of some seconds are hangs.
-    assert counts["wrong"] + counts["timeout"] == REPEATED
+    others = [(t.status, t.reason) for t in search.trials if t.status != "wrong"]
+    assert counts["wrong"] + counts["timeout"] == REPEATED, (search.ended, others)
     assert counts["timeout"] <= 5
     assert search.best_plan == search.standard_plan
 
