@@ -11,6 +11,7 @@
 #include "ir/expressions/walk.h"
 #include "ir/expressions/wide_integers.h"
 #include "ir/expressions/wrap_integers.h"
+#include "ir/intervals.h"
 #include "ir/visit.h"
 
 namespace tc::ir {
@@ -51,13 +52,13 @@ Expr whole_index(const Expr& subscript) {
   return subscript;
 }
 
-/// About the number that an index of 64 bits would be if it did not wrap around.
-Expr estimate(const Expr& e) {
+/// The number that an index of 64 bits would be if it did not wrap around, in double.
+Expr approximate(const Expr& e) {
   const Type type = Halide::Float(64);
   if (e.type() == Halide::Int(64)) {
-    if (const auto* op = e.as<Add>()) return estimate(op->a) + estimate(op->b);
-    if (const auto* op = e.as<Sub>()) return estimate(op->a) - estimate(op->b);
-    if (const auto* op = e.as<Mul>()) return estimate(op->a) * estimate(op->b);
+    if (const auto* op = e.as<Add>()) return approximate(op->a) + approximate(op->b);
+    if (const auto* op = e.as<Sub>()) return approximate(op->a) - approximate(op->b);
+    if (const auto* op = e.as<Mul>()) return approximate(op->a) * approximate(op->b);
   }
   return Halide::cast(type, e);
 }
@@ -72,9 +73,9 @@ Expr exact_index(const Program& program, const Statement& statement, const Expr&
     index = widen(index);
   if (index.type() != Halide::Int(64) || !may_wrap_inside(index, length, program, statement))
     return index;
-  // Beyond this the last places of an estimate do not decide.
+  // Beyond this rounding does not decide.
   const Expr limit = make_const(Halide::Float(64), std::ldexp(1.0, 62));
-  return select(math("fabs", Halide::Float(64), {estimate(index)}) < limit, index,
+  return select(math("fabs", Halide::Float(64), {approximate(index)}) < limit, index,
                 make_const(index.type(), std::numeric_limits<int64_t>::max()));
 }
 
@@ -244,12 +245,9 @@ std::optional<ElementRange> find_range(const Program& program, const IndexCheck&
   auto by = as_const_int(factor);
   if (!by || (*by != 1 && *by != -1)) return std::nullopt;
   if (!is_const_zero(simplify(sum - rest - value * factor))) return std::nullopt;
-  Scope<ConstantInterval> limits;
-  for (const Iterator& it : check.domain) {
+  for (const Iterator& it : check.domain)
     if (walked.count(it.name) && expr_uses_var(rest, it.name)) return std::nullopt;
-    limits.push(it.name, ConstantInterval(constant(it.min), constant(it.min) + extent_of(it) - 1));
-  }
-  const ConstantInterval others = constant_integer_bounds(rest, limits);
+  const ConstantInterval others = constant_integer_bounds(rest, index_intervals(check.domain));
   if (!others.is_bounded()) return std::nullopt;
   // Both ends are reached where the rest is a sum of single indices; of anything else the interval
   // may be too wide.

@@ -124,12 +124,7 @@ class LowerMath : public IRMutator {
   Expr visit(const Cast* op) override {
     Type from = op->value.type();
     if (!is_narrow(from) && !is_narrow(op->type)) return IRMutator::visit(op);
-    // By way of float, as in PyTorch.
-    Expr single = to_float(mutate(op->value));
-    // There is no instruction from half to integers either.
-    if (from == Halide::Float(16, from.lanes()) && !op->type.is_float())
-      single = apart_from_casts(single);
-    return from_float(single, op->type);
+    return convert(mutate(op->value), op->type, halves_);
   }
 
   Expr visit(const Add* op) override { return in_float<Add>(op); }

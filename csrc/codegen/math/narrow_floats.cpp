@@ -58,6 +58,11 @@ Expr float_to_bfloat16(const Expr& x, Type type) {
   return from_narrow_bits(select(equal(x, x), rounded, (bits >> 16) | 0x40), type);
 }
 
+/// A float that Halide does not make one cast of with casts to it and from it: between half and
+/// integers or double there is no instruction, and Halide warns about each kernel with its own way.
+/// LLVM leaves the operation out.
+Expr apart_from_casts(const Expr& single) { return add(single, number(single, -0.0)); }
+
 }  // namespace
 
 Expr to_float(const Expr& e, HalfConversions halves) {
@@ -71,8 +76,6 @@ Expr to_float(const Expr& e, HalfConversions halves) {
   return reinterpret(Halide::Float(32), bits << 16);
 }
 
-Expr apart_from_casts(const Expr& single) { return add(single, number(single, -0.0)); }
-
 Expr from_float(const Expr& e, Type type, HalfConversions halves) {
   if (e.type() == type) return e;
   if (!is_narrow(type)) return Halide::cast(type, e);
@@ -84,6 +87,13 @@ Expr from_float(const Expr& e, Type type, HalfConversions halves) {
   return named(single, [&](const Expr& x) {
     return is_half ? float_to_half(x, type) : float_to_bfloat16(x, type);
   });
+}
+
+Expr convert(const Expr& e, Type type, HalfConversions halves) {
+  const Type from = e.type();
+  Expr single = to_float(e, halves);
+  if (is_narrow(from) && !from.is_bfloat() && !type.is_float()) single = apart_from_casts(single);
+  return from_float(single, type, halves);
 }
 
 }  // namespace tc::codegen

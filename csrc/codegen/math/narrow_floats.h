@@ -13,13 +13,11 @@ inline bool is_narrow(ir::Type type) { return type.is_float() && type.bits() == 
 /// What is a narrow float, as a float. Every operation on narrow floats is one on float, rounded.
 ir::Expr to_float(const ir::Expr& e, HalfConversions halves);
 
-/// A float that Halide does not make one cast of with casts to it and from it: between half and
-/// integers or double there is no instruction, and Halide warns about each kernel with its own way.
-/// LLVM leaves the operation out.
-ir::Expr apart_from_casts(const ir::Expr& single);
-
 /// A number that is no narrow float, rounded to a type, which may be one: to the nearest, ties to
 /// even, and from double and integers by way of float. A NaN stays one.
 ir::Expr from_float(const ir::Expr& e, ir::Type type, HalfConversions halves);
+
+/// A cast from or to a narrow float: by way of float, as in PyTorch.
+ir::Expr convert(const ir::Expr& e, ir::Type type, HalfConversions halves);
 
 }  // namespace tc::codegen

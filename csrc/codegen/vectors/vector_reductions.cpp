@@ -272,13 +272,13 @@ class PartialResults {
       }
       Expr term = part.value;
       auto choose = [&](const Expr& condition) {
-        term = ir::choose_lazily(condition, term, beside_term(neutral(part)));
+        term = ir::choose_lazily(condition, term, hide_extreme(neutral(part)));
       };
       if (part.guard.defined()) choose(part.guard);
       if (runs.defined())
         choose(runs);
       else if (counts.defined())
-        term = Select::make(counts, term, beside_term(neutral(part)));
+        term = Select::make(counts, term, hide_extreme(neutral(part)));
       body.push_back(in_partial(part, place(copy, lane_variable()), part.reduction, term));
     }
     return lane_loop(
@@ -303,7 +303,7 @@ class PartialResults {
         if (!expr_uses_var(op->index, vector_.name)) return op;
         return ir::choose_lazily(counts, op, make_zero(op->type));
       });
-      return Select::make(counts, inside, beside_term(other));
+      return Select::make(counts, inside, hide_extreme(other));
     };
     std::vector<Nest> body;
     for (const Part& part : parts_) {

@@ -84,7 +84,7 @@ class Vectors {
     if (is_const_zero(loop_.min)) return identity(part);
     return ir::choose_lazily(loop_.min > 0,
                              substitute(loop_.name, loop_.min, parts_[part].scan->neighbour),
-                             beside_term(identity(part)));
+                             hide_extreme(identity(part)));
   }
   Expr lane() const { return ir::make_variable(loop_.name + ".l"); }
 
@@ -125,7 +125,7 @@ class Vectors {
     const Expr iteration = loop_.min + first + turn;
     Expr value = substitute(loop_.name, iteration, part.value);
     Expr runs = count.defined() ? turn < count : Expr();
-    if (runs.defined()) value = ir::choose_lazily(runs, value, beside_term(identity(p)));
+    if (runs.defined()) value = ir::choose_lazily(runs, value, hide_extreme(identity(p)));
     std::vector<std::pair<std::string, Expr>> steps;
     auto name_it = [&](const Expr& e) {
       steps.emplace_back(concat(part.buffer, ".scan", number_, "_", p, "_", steps.size()), e);

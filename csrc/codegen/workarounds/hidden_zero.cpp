@@ -1,7 +1,5 @@
 #include "codegen/workarounds/hidden_zero.h"
 
-#include <cstdlib>
-
 #include "codegen/names.h"
 
 namespace tc::codegen {
@@ -20,11 +18,11 @@ Expr hidden(const Expr& value) {
   return reinterpret(value.type(), reinterpret(bits, value) ^ zero);
 }
 
-Expr beside_term(const Expr& constant) {
-  const Type type = constant.type();
-  if (!type.is_int() || type.bits() < 32) return constant;
-  const auto value = as_const_int(constant);
-  return value && std::abs(*value >> (type.bits() - 2)) == 0 ? constant : hidden(constant);
+Expr hide_extreme(const Expr& identity) {
+  const Type type = identity.type();
+  const bool extreme = type.is_int() && type.bits() >= 32 &&
+                       (equal(identity, type.min()) || equal(identity, type.max()));
+  return extreme ? hidden(identity) : identity;
 }
 
 Expr separate(const Load& load, const Expr& iteration) {

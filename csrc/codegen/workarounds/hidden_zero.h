@@ -11,9 +11,10 @@ ir::Expr hidden_zero();
 /// The same value, about which LLVM knows nothing.
 ir::Expr hidden(const ir::Expr& value);
 
-/// A constant that a choice has beside a term: hidden where it is near the end of a type that
-/// Halide takes to never overflow, since its simplifier moves what is added to the term over to it.
-ir::Expr beside_term(const ir::Expr& constant);
+/// The identity of a reduction, for a select beside a term: hidden where it is the least or largest
+/// number of a type that Halide takes to never overflow. The simplifier moves what is added to the
+/// term over to it: select(c, i + 256, INT_MIN).
+ir::Expr hide_extreme(const ir::Expr& identity);
 
 /// The load at its address with a zero for each iteration, so that LLVM does not see that several
 /// of them load the same element.

@@ -200,7 +200,7 @@ class Arithmetic : public IRMutator {
 
   /// Data in 32 bits that is used otherwise than in sums and products, which are right modulo 2^32:
   /// there the numbers themselves count.
-  void settle(const Type& type, const Facts& facts) {
+  void note_exact_use(const Type& type, const Facts& facts) {
     if (facts.data && type == Halide::Int(32) && !wraps_once(type, facts.range))
       leaves.its_type = true;
   }
@@ -319,8 +319,8 @@ class Arithmetic : public IRMutator {
     Expr a = mutate(op->a, &x);
     modulus_ = 0;
     const Type type = op->type;
-    settle(type, x);
-    settle(type, y);
+    note_exact_use(type, x);
+    note_exact_use(type, y);
     if (remainder && is_number(y)) a = apart_from_divisor(type, a, x, magnitude_of(y.range.low));
     Facts facts = of_division(x, y, remainder);
     const bool traps = is_strict(type) && !facts.data && x.range.low <= all_of(type).low &&

@@ -13,6 +13,7 @@
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/wide_integers.h"
+#include "ir/intervals.h"
 #include "ir/visit.h"
 #include "lang/lowering/definition.h"
 #include "machine/limits.h"
@@ -72,12 +73,14 @@ class StatementCheck : public IRVisitor {
  public:
   StatementCheck(const ir::Program& program, const ir::Statement& statement, size_t place,
                  const std::map<std::string, ConstantInterval>& positions)
-      : program_(program), place_(place), statement_(statement), positions_(positions) {
+      : program_(program),
+        place_(place),
+        statement_(statement),
+        positions_(positions),
+        limits_(ir::index_intervals(statement.domain)) {
     for (const ir::Iterator& iterator : statement_.domain) {
-      int64_t first = constant(iterator.min), last = first + constant(iterator.extent) - 1;
+      const int64_t last = constant(iterator.min) + constant(iterator.extent) - 1;
       bounds_.push(iterator.name, Interval(iterator.min, Expr(static_cast<int32_t>(last))));
-      // Of an empty range nothing is looked at.
-      limits_.push(iterator.name, ConstantInterval(first, std::max(first, last)));
     }
   }
 

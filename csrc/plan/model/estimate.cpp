@@ -497,7 +497,7 @@ class StatementEstimate {
   const StatementLoops nest_;
   const StatementAccesses accesses_;
   const std::vector<int64_t>& extents_;  ///< by number of the iterator
-  std::vector<bool> held_;               ///< accesses that are none of memory
+  std::vector<bool> held_;               ///< accesses that stay in registers
   Lines written_;
   Estimate result_;
 };

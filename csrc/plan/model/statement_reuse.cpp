@@ -69,10 +69,10 @@ void StatementReuse::add(size_t statement, const StatementLoops& nest,
     const bool unread = access.access.write && own_.count(access.access.tensor) > 0;
     found_[statement].push_back(!access.copy && (known || unread));
     const auto before = in_tile_.find(text);
-    const bool again = in_registers && before != in_tile_.end();
-    const bool begins = in_registers && access.access.write && (reduces || unread);
-    held_[statement].push_back(access.access.write ? (begins || again) && unread : again);
-    if (!access.access.write || !(begins || again)) continue;
+    const bool write = access.access.write, again = before != in_tile_.end();
+    const bool in_tile = in_registers && (again || (write && (reduces || unread)));
+    held_[statement].push_back(in_tile && (!write || unread));
+    if (!in_tile || !write) continue;
     if (again) held_[before->second.first][before->second.second] = true;
     in_tile_[text] = {statement, held_[statement].size() - 1};
   }

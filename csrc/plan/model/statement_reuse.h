@@ -40,7 +40,7 @@ class StatementReuse {
   /// Of a statement that was added, whether each of its accesses is of what a statement before has
   /// accessed in the same iteration, or of a temporary that nothing else reads.
   const std::vector<bool>& found(size_t statement) const { return found_[statement]; }
-  /// Of a statement that was added, whether each of its accesses is none of memory: a read of what
+  /// Of a statement that was added, whether each of its accesses stays in registers: a read of what
   /// a statement before it has in the register tile, or a write that a later one of the tile
   /// replaces or nothing outside of it reads.
   const std::vector<bool>& held(size_t statement) const { return held_[statement]; }

@@ -7,6 +7,7 @@
 
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
+#include "ir/intervals.h"
 #include "machine/limits.h"
 #include "rewrite/canonical/order_reductions.h"
 #include "rewrite/program_pass.h"
@@ -164,13 +165,8 @@ class OffsetTables : public ProgramPass {
 
   /// Of what indices alone decide; nothing where intervals do not bound it.
   static std::optional<int64_t> largest_magnitude(const Statement& statement, const Expr& e) {
-    Scope<ConstantInterval> limits;
-    for (const Iterator& it : statement.domain) {
-      const int64_t first = *as_const_int(it.min);
-      limits.push(it.name,
-                  ConstantInterval(first, first + std::max<int64_t>(extent_of(it), 1) - 1));
-    }
-    const ConstantInterval interval = constant_integer_bounds(e, limits);
+    const ConstantInterval interval =
+        constant_integer_bounds(e, ir::index_intervals(statement.domain));
     if (!interval.is_bounded()) return std::nullopt;
     return std::max(std::abs(interval.min), std::abs(interval.max));
   }
