@@ -1,7 +1,7 @@
 """Two versions of the compiler side by side: which kernels became faster or slower.
 
 python benchmarks/ab.py COMMIT [part of a name ...] [--with COMMIT] [--benchmarks paper layers]
-python benchmarks/ab.py . --facts last_cache_rate=10 [...]
+python benchmarks/ab.py . --facts last_cache_rate=10 [--environment NAME=VALUE ...] [...]
 
 Both versions measure the rows of this tree's benchmarks, our own kernels only, each in a process of
 its own. They take turns: within a round both run the same row for as long, in a random order, and
@@ -12,7 +12,8 @@ COMMIT's time over that of the other version, which is this tree as `make build`
 this tree is the faster one.
 
 With `--facts`, COMMIT plans for a machine of these facts (see `TC_MACHINE`); as `.` it is this tree
-as well, so that the ratio is what other facts would cost or gain.
+as well, so that the ratio is what other facts would cost or gain. `--environment` does so with any
+other variables, such as `HL_LLVM_ARGS=-disable-lsr`.
 
 Versions are built below build/ab, once for each commit. The exit status is 1 where a row became
 slower, 2 where one failed.
@@ -136,14 +137,14 @@ class Version:
 
     def __init__(self, name: str, tree: Path, options: argparse.Namespace) -> None:
         self.name = name
-        facts = options.facts if name == "A" else None
+        others = options.environment if name == "A" else {}
         path = os.pathsep.join([str(tree), *filter(None, [os.environ.get("PYTHONPATH")])])
         arguments = [sys.executable, __file__, "-", *options.names, "--worker", str(tree)]
         arguments += ["--threads", str(options.threads)]
         self.process = subprocess.Popen(
             arguments,
             env=limit_threads(
-                {**os.environ, "PYTHONPATH": path, **({"TC_MACHINE": facts} if facts else {})},
+                {**os.environ, "PYTHONPATH": path, **others},
                 options.threads,
             ),
             stdin=subprocess.PIPE,
@@ -289,6 +290,14 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("names", nargs="*", help="rows whose names contain one of these")
     parser.add_argument("--with", dest="other", metavar="COMMIT", help="in the place of this tree")
     parser.add_argument("--facts", help="COMMIT plans for a machine of these, as in TC_MACHINE")
+    parser.add_argument(
+        "--environment",
+        nargs="+",
+        default=[],
+        type=lambda pair: pair.split("=", 1),
+        metavar="NAME=VALUE",
+        help="variables of COMMIT's processes",
+    )
     parser.add_argument("--benchmarks", nargs="+", choices=BENCHMARKS, default=BENCHMARKS)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--sets", type=int, default=6, help="pairs of processes")
@@ -296,7 +305,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=0.02, help="of one turn")
     parser.add_argument("--save", action="store_true", help="keep the figures in results/")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if any(len(pair) < 2 for pair in options.environment):
+        parser.error("--environment takes NAME=VALUE")
+    options.environment = dict(options.environment)
+    if options.facts:
+        options.environment["TC_MACHINE"] = options.facts
+    return options
 
 
 def main() -> None:
@@ -306,8 +321,9 @@ def main() -> None:
         work(options)
         return
     names = {"A": options.commit, "B": options.other or "this tree"}
-    if options.facts:
-        names["A"] += f" with {options.facts}"
+    if options.environment:
+        pairs = (f"{name}={value}" for name, value in options.environment.items())
+        names["A"] += f" with {' '.join(pairs)}"
     trees = {"A": build(options.commit), "B": build(options.other) if options.other else ROOT}
     print(f"A is {names['A']}, B is {names['B']}: A's time over B's\n", flush=True)
     random.seed(0)
