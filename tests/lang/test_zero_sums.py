@@ -120,11 +120,10 @@ def test_no_input_of_the_library_is_without_effect(definition: str) -> None:
     assert not re.search(r"= \w+\(0\.0\)", text)
 
 
-# Not biased_attention, whose rows may have no largest element: it divides under a condition.
 SOFTMAXES = [
     *("softmax", "softmin", "log_softmax", "logsumexp", "softmax_columns", "masked_softmax"),
     *("causal_softmax", "cross_entropy", "cross_entropy_weighted", "attention"),
-    *("causal_attention", "grouped_query_attention"),
+    *("causal_attention", "grouped_query_attention", "biased_attention", "cumulative_logsumexp"),
 ]
 
 
@@ -134,6 +133,47 @@ def test_the_largest_element_of_a_softmax_receives_nothing(name: str) -> None:
     text = tc.grad_source(tc.ops.source(name), name)
     assert "d_largest" not in text
     assert "ties" not in text
+
+
+LOGARITHM = "{ M(n) max=! X(n, d)  T(n) +=! exp(X(n, d) - M(n))  "
+# Under conditions of data, where a row of a softmax has no largest element.
+GUARDED = {
+    "all": LOGARITHM + "O(n) = M(n) <= -1e300 ? v(n) : M(n) + log(T(n)) }",
+    "not": LOGARITHM + "O(n) = !(M(n) <= -1e300) ? M(n) + log(T(n)) : v(n) }",
+    "both": LOGARITHM + "O(n) = M(n) > -1e300 && v(n) < 0.5 ? M(n) + log(T(n)) : v(n) }",
+    "one in the other": LOGARITHM
+    + "O(n) = M(n) > -1e300 ? v(n) < 0.5 ? M(n) + log(T(n)) : v(n) : 1 }",
+    "what is added apart": LOGARITHM
+    + "A(n) = v(n) < 0.5 ? M(n) : 0  O(n) = A(n) + (v(n) < 0.5 ? log(T(n)) : 0) }",
+    "quotients": LOGARITHM
+    + "S(n) +=! exp(X(n, d) - M(n)) * w(d)  O(n) = T(n) == 0 ? v(n) : S(n) / T(n) }",
+    "the same twice": LOGARITHM
+    + "A(n) = v(n) < 0.5 ? M(n) : 0  O(n) = v(n) < 0.5 ? A(n) + log(T(n)) : 0 }",
+}
+# Conditions that are not the same, and what does not cancel.
+OTHER_GUARDS = {
+    "another": LOGARITHM + "O(n) = (v(n) < 0.5 ? M(n) : 0) + (v(n) < 0.7 ? log(T(n)) : 0) }",
+    "the opposite": LOGARITHM + "O(n) = (v(n) < 0.5 ? M(n) : 0) + (v(n) < 0.5 ? 0 : log(T(n))) }",
+    "another row": LOGARITHM
+    + "O(n) = (v(n) < 0.5 ? M(n) : 0) + (v(3 - n) < 0.5 ? log(T(n)) : 0) }",
+    "either": LOGARITHM + "O(n) = (v(n) < 0.5 ? M(n) : 0) + (v(n) < 0.5 || v(n) > 0.7"
+    " ? log(T(n)) : 0) }",
+    "as a factor": LOGARITHM + "O(n) = v(n) * (v(n) < 0.5 ? M(n) + log(T(n)) * v(n) : 0) }",
+    "below itself": LOGARITHM + "A(n) = v(n) < 0.5 ? 2 * M(n) : M(n)"
+    "  O(n) = (v(n) < 0.5 ? A(n) : 0) + (v(n) < 0.5 ? log(T(n)) : 0) }",
+}
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_sums_under_conditions_of_data(name: str) -> None:
+    text = check(GUARDED[name])
+    assert "d_M" not in text
+    assert "ties" not in text
+
+
+@pytest.mark.parametrize("name", OTHER_GUARDS)
+def test_sums_under_other_conditions_are_computed(name: str) -> None:
+    assert "d_M" in check(OTHER_GUARDS[name])
 
 
 SUMS = {

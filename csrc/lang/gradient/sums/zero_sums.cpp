@@ -1,94 +1,25 @@
 #include "lang/gradient/sums/zero_sums.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/error.h"
+#include "lang/gradient/sums/prime_field.h"
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
 
 using namespace Halide::Internal;
+using namespace field;
 
 namespace {
 
 /// Thrown where something cannot be evaluated.
 struct Unknown {};
-
-// ---- integers modulo 2^61 - 1
-
-constexpr uint64_t kPrime = (uint64_t{1} << 61) - 1;
-
-uint64_t multiply(uint64_t a, uint64_t b) {
-  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b % kPrime);
-}
-
-uint64_t power(uint64_t base, uint64_t exponent) {
-  uint64_t result = 1;
-  for (; exponent; exponent >>= 1) {
-    if (exponent & 1) result = multiply(result, base);
-    base = multiply(base, base);
-  }
-  return result;
-}
-
-/// Of any number but 0.
-uint64_t inverse(uint64_t a) { return power(a, kPrime - 2); }
-
-uint64_t of_integer(int64_t value) {
-  const auto size = static_cast<uint64_t>(value < 0 ? -value : value) % kPrime;
-  return value < 0 && size ? kPrime - size : size;
-}
-
-/// The next random number (Steele and others, Fast splittable pseudorandom number generators,
-/// 2014).
-uint64_t mix(uint64_t x) {
-  x += 0x9e3779b97f4a7c15;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return x ^ (x >> 31);
-}
-
-uint64_t mix(uint64_t seed, uint64_t value) { return mix(seed ^ mix(value)); }
-
-uint64_t mix(uint64_t seed, const std::string& text) {
-  for (char c : text) seed = mix(seed, static_cast<unsigned char>(c));
-  return seed;
-}
-
-/// The number that digits with a point and an exponent say; nothing for other spellings.
-std::optional<uint64_t> of_decimal(const std::string& text) {
-  uint64_t digits = 0;
-  int64_t exponent = 0;
-  bool behind_point = false;
-  size_t i = 0;
-  for (; i < text.size(); ++i) {
-    if (text[i] == '.' && !behind_point) {
-      behind_point = true;
-    } else if (std::isdigit(static_cast<unsigned char>(text[i]))) {
-      digits = (multiply(digits, 10) + static_cast<uint64_t>(text[i] - '0')) % kPrime;
-      exponent -= behind_point;
-    } else {
-      break;
-    }
-  }
-  if (i < text.size() && text[i] == 'e') {
-    try {
-      size_t used = 0;
-      exponent += std::stoi(text.substr(i + 1), &used);
-      i += 1 + used;
-    } catch (const std::exception&) {
-      return std::nullopt;
-    }
-  }
-  if (i < text.size() && text[i] != 'f') return std::nullopt;
-  const uint64_t scale = power(10, static_cast<uint64_t>(std::abs(exponent)));
-  return multiply(digits, exponent < 0 ? inverse(scale) : scale);
-}
 
 /// A whole number, an element of the field, or an integer that is data: that one is a place in
 /// whatever tensor it leads to.
@@ -118,6 +49,21 @@ Value element_value(uint64_t value) { return {Value::Element, 0, value % kPrime}
 
 using Coordinates = std::vector<int64_t>;
 using Indices = std::map<std::string, int64_t>;
+
+/// What conditions of data count as.
+struct Assumption {
+  enum Kind {
+    Numbers,  ///< each as any number of the field in the place of 0 and 1
+    Apart,    ///< the same, but below its branches each as what it is there, which this is not
+    Holds,    ///< below the first branch of the condition that is `truth`
+    Fails,    ///< below the second
+  } kind = Numbers;
+  uint64_t truth = 0;
+
+  bool operator<(const Assumption& other) const {
+    return std::tie(kind, truth) < std::tie(other.kind, other.truth);
+  }
+};
 
 // Points that are evaluated for one definition in one trial, and tensors on the way to an element:
 // they bound the time that a derivative takes to be written, of which no model knows.
@@ -153,11 +99,21 @@ class ZeroSums::Trial {
   }
 
   /// Whether the last statement, or all with its target, add up to zero; false if not known.
+  /// Conditions of data are any numbers at first. Where that is not enough, since c * c is c only
+  /// of 0 and 1, each of them is what it is below its branches.
   bool is_zero(const std::vector<GradientStatement>& more, bool together) {
     more_ = &more;
     pending_.clear();
+    return is_zero_for(Assumption::Numbers, together) ||
+           (chooses_ && is_zero_for(Assumption::Apart, together));
+  }
+
+ private:
+  bool is_zero_for(Assumption::Kind kind, bool together) {
+    assumed_ = {kind};
     depth_ = 0;
-    const GradientStatement& last = more.back();
+    points_ = &all_points_[kind];
+    const GradientStatement& last = more_->back();
     try {
       IndexRanges places;
       for (const ExpressionPtr& place : last.places)
@@ -189,7 +145,6 @@ class ZeroSums::Trial {
     }
   }
 
- private:
   int64_t bound(const Expr& e) const {
     auto value = as_const_int(simplify(substitute(sizes_, e)));
     if (!value) throw Unknown();
@@ -285,7 +240,7 @@ class ZeroSums::Trial {
   template <typename Visit>
   bool for_each(const IndexRanges& ranges, Indices& indices, const Visit& visit, size_t from = 0) {
     if (from == ranges.size()) {
-      if (++points_ > kMostPoints) throw Unknown();
+      if (++*points_ > kMostPoints) throw Unknown();
       return visit();
     }
     const auto& [name, range] = ranges[from];
@@ -310,7 +265,7 @@ class ZeroSums::Trial {
     const Step* step = versions_.find(name);
     const bool is_pending = !step && writes(*more_, name);
     if (!step && !is_pending && !writes(statements_, name)) return input(name, at);
-    auto& known = (is_pending ? pending_ : known_)[name];
+    auto& known = (is_pending ? pending_ : known_)[assumed_][name];
     if (auto found = known.find(at); found != known.end()) return found->second;
     if (++depth_ > kMostDepth) throw Unknown();
     std::optional<Value> value;
@@ -448,8 +403,9 @@ class ZeroSums::Trial {
       case ExpressionKind::Unary: {
         const Value value = evaluate(*e.operands[0], indices);
         if (e.op == Operator::Not)
-          return value.kind == Value::Integer ? truth_value(!is_true(value), value.indexed)
-                                              : opaque("!", {value});
+          return value.kind == Value::Integer
+                     ? truth_value(!is_true(value), value.indexed)
+                     : element_value(complement(truth(*e.operands[0], value)));
         Value negative = value.kind == Value::Integer ? value : Value();
         negative.integer = -value.integer;
         negative.element = (kPrime - value.element) % kPrime;
@@ -461,12 +417,43 @@ class ZeroSums::Trial {
         decides_ = decides_ || condition.kind == Value::Integer;
         if (condition.kind == Value::Integer)
           return evaluate(*e.operands[is_true(condition) ? 1 : 2], indices, e.type);
-        const Value yes = evaluate(*e.operands[1], indices, e.type);
-        const Value no = evaluate(*e.operands[2], indices, e.type);
-        return yes.element == no.element ? yes : opaque("?", {condition, yes, no});
+        return chosen(e, truth(*e.operands[0], condition), indices);
       }
       default: throw Unknown();
     }
+  }
+
+  /// A condition as a number: any one of the field in the place of 0 and 1, where data decides it.
+  /// A polynomial that is zero for all numbers is zero for these.
+  uint64_t truth(const Expression& e, const Value& value) {
+    if (value.kind == Value::Integer) {
+      decides_ = true;
+      return is_true(value) ? 1 : 0;
+    }
+    const bool is_operator = e.kind == ExpressionKind::Unary || e.kind == ExpressionKind::Binary;
+    const bool joins = e.op == Operator::Not || e.op == Operator::And || e.op == Operator::Or;
+    return is_comparison(e) || (is_operator && joins) ? value.element
+                                                      : opaque("truth", {value}).element;
+  }
+
+  /// What data chooses by a condition that is `holds`.
+  Value chosen(const Expression& e, uint64_t holds, const Indices& indices) {
+    chooses_ = true;
+    const uint64_t fails = complement(holds);
+    const Assumption outer = assumed_;
+    const auto branch = [&](Assumption::Kind kind) {
+      if (outer.kind == Assumption::Apart) assumed_ = {kind, holds};
+      const ExpressionPtr& value = e.operands[kind == Assumption::Holds ? 1 : 2];
+      const Value result = evaluate(*value, indices, e.type);
+      assumed_ = outer;
+      return result;
+    };
+    if (outer.truth == holds) return branch(outer.kind);
+    if (outer.truth == fails)
+      return branch(outer.kind == Assumption::Holds ? Assumption::Fails : Assumption::Holds);
+    const Value yes = branch(Assumption::Holds), no = branch(Assumption::Fails);
+    if (yes.element == no.element) return yes;
+    return element_value(multiply(holds, yes.element) + multiply(fails, no.element));
   }
 
   Value literal(const Expression& e) const {
@@ -521,6 +508,11 @@ class ZeroSums::Trial {
     if (joins && a.kind == Value::Integer && is_true(a) == (e.op == Operator::Or)) return a;
     const Value b = evaluate(*e.operands[1], indices, type);
     if (joins && a.kind == Value::Integer) return b;
+    if (joins) {
+      const uint64_t x = truth(*e.operands[0], a), y = truth(*e.operands[1], b);
+      const uint64_t both = multiply(x, y);
+      return element_value(e.op == Operator::And ? both : x + y + (kPrime - both));
+    }
     if (a.kind == Value::Integer && b.kind == Value::Integer && !e.type.is_float()) {
       const bool indexed = a.indexed || b.indexed;
       if (!is_comparison(e)) return of_integers(e.op, a, b, indexed);
@@ -591,16 +583,19 @@ class ZeroSums::Trial {
   const std::vector<GradientStatement>& statements_;
   const uint64_t seed_;
   std::map<std::string, Expr> sizes_;
-  std::map<std::string, std::map<Coordinates, Value>> known_, pending_;
+  std::map<Assumption, std::map<std::string, std::map<Coordinates, Value>>> known_, pending_;
   struct Weights {
     Range range;  ///< whose expressions are the key
     std::vector<uint64_t> weights;
   };
   std::map<std::pair<const void*, const void*>, Weights> weights_;
   const std::vector<GradientStatement>* more_ = nullptr;
-  int64_t points_ = 0;
+  int64_t all_points_[2] = {0, 0};  ///< of conditions as `Numbers`, and `Apart`
+  int64_t* points_ = all_points_;
   int depth_ = 0;
-  bool decides_ = false;                       ///< whether an index has decided a condition
+  bool decides_ = false;  ///< whether an index has decided a condition
+  bool chooses_ = false;  ///< the same of data
+  Assumption assumed_;
   std::map<const Expression*, int> outcomes_;  ///< of comparisons of indices: 1 true, 2 false
   std::set<ExpressionPtr> kept_;               ///< whose parts these are
 };

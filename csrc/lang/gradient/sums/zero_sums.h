@@ -11,7 +11,8 @@ namespace tc::lang {
 
 /// Tells by trying: statements are evaluated in the integers modulo a prime, for a few small sizes,
 /// with random elements of the inputs and of the gradients that are given. Functions, comparisons
-/// of floats and extremes give a random number for every different argument. Small sizes say what
+/// of floats and extremes give a random number for every different argument; a choice by such a
+/// condition c is c * a + (1 - c) * b. Small sizes say what
 /// there is to add up, and where; as parts of values sizes and indices are random numbers, and the
 /// values of an index count as often as makes a size's ones add up to that number: a polynomial of
 /// sizes is not zero because it is for small ones. A sum of rational
