@@ -118,6 +118,30 @@ def test_two_results() -> None:
     assert torch.equal(p, i - j)
 
 
+@pytest.mark.parametrize("half", [128, 133, 1000, 2500])
+def test_halves_of_rows(half: int) -> None:
+    """One loop writes both, each through an array of its own."""
+    text = """def turn(float(N,E) I, float(F) C) -> (O) {
+        O(n,e) = e < F ? I(n,e) * C(e) - I(n,e + F) : I(n,e) + I(n,e - F) * C(e - F)
+            where e in 0:2 * F
+    }"""
+    i, c = integers(40, 2 * half), integers(half)
+    a, b = i.chunk(2, 1)
+    check(text, torch.cat((a * c - b, b + a * c), 1), i, c)
+    assert compiled(text, i, c).text("stmt").count(COPY) == 2
+
+
+def test_short_halves_stay_in_the_caches() -> None:
+    text = """def turn(float(N,E) I) -> (O) {
+        O(n,e) = e < 100 ? I(n,e) - I(n,e + 100) : I(n,e) + I(n,e - 100) where e in 0:200
+    }"""
+    i = integers(40, 200)
+    executor = compiled(text, i)
+    assert not streams(executor)
+    a, b = i.chunk(2, 1)
+    assert torch.equal(executor(i), torch.cat((a - b, b + a), 1))
+
+
 def test_threads() -> None:
     """What one thread has stored is there for the next kernel, whichever thread that runs on."""
     text = "def next(float(N,D) I, float(D) W) -> (O) { O(n,d) = I(n,d) + W(d) }"

@@ -113,6 +113,48 @@ def test_left_alone(value: str) -> None:
     assert pieces(executor) == 1
 
 
+# What is chosen by w alone where both sides of a choice would be computed, and in how many pieces.
+CHOICES = {
+    "halves": ("w < W / 2 ? x(n, w) * y(w) : x(n, w - W / 2) + y(w)", 2),
+    "backwards": ("W / 2 <= w ? x(n, w - W / 2) + y(w) : x(n, w) * y(w)", 2),
+    "a middle": ("w >= 20 && w < 50 ? x(n, w) * 2 : x(n, w)", 3),
+    "one in the other": ("w < 20 ? x(n, w) * 2 : w < 50 ? x(n, w) + y(w) : y(w)", 3),
+    "two": ("(w < 20 ? x(n, w) * 2 : y(w)) + (w < 50 ? y(w) * y(w) : 1)", 3),
+    "with data": ("w < 40 && y(w) > 0 ? x(n, w) * 2 : y(w)", 2),
+    "numbers": ("w < 40 ? x(n, w) * 2 : 0", 2),
+    "below a subscript": ("w < 40 ? 2 * x(n, (w + 30) % W) : y(w)", 3),
+    # A vector loads both sides of these, or there are short pieces, or too many.
+    "reads": ("w < W / 2 ? x(n, w) : y(w - W / 2)", 1),
+    "a border": ("w >= 3 && w < W - 3 ? x(n, w - 3) * 2 : 0", 1),
+    "every other": ("w % 2 == 0 ? x(n, w) * 2 : y(w)", 1),
+    "five": (
+        "(w < 10 ? y(w) * 2 : 1) + (w < 20 ? y(w) * 3 : 1)"
+        " + (w < 30 ? y(w) * 4 : 1) + (w < 40 ? y(w) * 5 : x(n, w))",
+        1,
+    ),
+    "of data": ("y(w) > 0 ? x(n, w) * 2 : y(w)", 1),
+    "of two indices": ("w < n + 40 ? x(n, w) * 2 : y(w)", 1),
+}
+
+
+@pytest.mark.parametrize(("value", "count"), CHOICES.values(), ids=CHOICES)
+def test_choices(value: str, count: int) -> None:
+    text = f"def f(float(N, W) x, float(W) y) -> (O) {{ O(n, w) = {value} where w in 0:W }}"
+    assert pieces(compiled(text, integers(5, 100), integers(100))) == count
+
+
+def test_pieces_of_choices_share_a_loop() -> None:
+    """Halves that are turned are computed together: what one reads the other reads too."""
+    text = """def f(float(N, E) x, float(F) c, float(F) s) -> (O) {
+        O(n, e) = e < F ? x(n, e) * c(e) - x(n, e + F) * s(e)
+                        : x(n, e) * c(e - F) + x(n, e - F) * s(e - F) where e in 0:2 * F
+    }"""
+    executor = compiled(text, integers(6, 128), integers(64), integers(64))
+    assert pieces(executor) == 2
+    assert executor.text("loop_nest").count(" in 0:64") == 1
+    assert "select" not in executor.text("stmt")
+
+
 def expression(r: random.Random, depth: int) -> str:
     """An integer expression of w, of no division by zero."""
     if depth == 0:
@@ -144,3 +186,19 @@ def test_random_places() -> None:
         }}"""
         split += pieces(compiled(text, integers(3, 111))) > 1
     assert split > 40
+
+
+def test_random_choices() -> None:
+    split = 0
+    for seed in range(150):
+        r = random.Random(seed)
+        conditions = [
+            f"{expression(r, r.randint(0, 2))} {r.choice(['<', '>=', '=='])} {r.randint(0, 130)}"
+            for _ in range(2)
+        ]
+        value = f"({conditions[0]} ? x(n, w) * 2 : y(w)) + ({conditions[1]} ? y(w) * 3 : x(n, w))"
+        text = f"""def f(float(N, W) x, float(W) y) -> (O) {{
+            O(n, w) = {value} where w in 0:{r.choice([64, 100, 133])}
+        }}"""
+        split += pieces(compiled(text, integers(3, 133), integers(133))) > 1
+    assert split > 15

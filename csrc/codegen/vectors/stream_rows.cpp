@@ -1,6 +1,7 @@
 #include "codegen/vectors/stream_rows.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -42,6 +43,23 @@ bool is_side_by_side(const Compute& compute, const Loop& loop) {
          });
 }
 
+/// The elements that a loop of vectors writes side by side by this compute, and by others that
+/// write the same buffer in front of it or behind, of which each row ends where the next one
+/// begins. Nothing where rows have elements in common, or may have: each is written as a whole,
+/// after the one before, in the place of iteration after iteration.
+std::optional<int64_t> joined_row(const std::vector<Compute>& computes, const Compute& compute,
+                                  int64_t extent) {
+  int64_t rows = 1, farthest = 0;
+  for (const Compute& other : computes) {
+    if (&other == &compute || other.buffer != compute.buffer) continue;
+    const auto distance = as_const_int(simplify(other.index - compute.index));
+    if (!distance || std::abs(*distance) < extent) return std::nullopt;
+    farthest = std::max(farthest, std::abs(*distance));
+    ++rows;
+  }
+  return farthest < rows * extent ? rows * extent : extent;
+}
+
 /// The row that a loop of vectors writes, streaming where it may.
 Nest choose_row(const Nest& row, const std::set<std::string>& results, int64_t least_bytes) {
   const Loop& loop = *as<Loop>(row);
@@ -50,13 +68,17 @@ Nest choose_row(const Nest& row, const std::set<std::string>& results, int64_t l
   const auto extent = as_const_int(loop.extent);
   std::set<std::string> names;
   std::vector<Nest> streaming;
-  for (Compute& compute : *computes) {
-    const int64_t bytes = memory_type(compute.type).bytes();
-    if (results.count(compute.buffer) == 0 || !is_side_by_side(compute, loop) ||
-        !names.insert(compute.buffer).second || (extent && *extent * bytes < least_bytes))
+  for (const Compute& compute : *computes) {
+    const bool again = !names.insert(compute.buffer).second;
+    if (results.count(compute.buffer) == 0 || !is_side_by_side(compute, loop) || (again && !extent))
       return row;
-    compute.streams = true;
-    streaming.push_back(nest::make(compute));
+    if (extent) {
+      const auto elements = joined_row(*computes, compute, *extent);
+      if (!elements || *elements * memory_type(compute.type).bytes() < least_bytes) return row;
+    }
+    Compute streams = compute;
+    streams.streams = true;
+    streaming.push_back(nest::make(streams));
   }
   return nest::with_body(loop, nest::make_sequence(streaming));
 }

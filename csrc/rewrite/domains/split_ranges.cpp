@@ -9,9 +9,11 @@
 
 #include "base/error.h"
 #include "ir/accesses.h"
+#include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
 #include "ir/loops.h"
+#include "ir/operations.h"
 #include "ir/scan.h"
 #include "ir/visit.h"
 #include "machine/limits.h"
@@ -28,6 +30,20 @@ struct Piece {
   int64_t at(int64_t index) const { return factor * index + offset; }
 };
 using Pieces = std::vector<Piece>;
+
+int64_t first_of(const isl::set& points) { return poly::to_integer(points.dim_min_val(0)); }
+
+/// Takes the first integers without a gap out of a set of one dimension: from where, and up to
+/// what.
+std::pair<int64_t, int64_t> take_run(isl::set& points) {
+  const auto from = [&](int64_t bound) {
+    return isl::manage(isl_set_lower_bound_si(isl::set::universe(points.space()).release(),
+                                              isl_dim_set, 0, static_cast<int>(bound)));
+  };
+  const int64_t first = first_of(points), end = first_of(from(first).subtract(points));
+  points = points.intersect(from(end));
+  return {first, end};
+}
 
 /// The pieces of a function of one index on which it is affine.
 class AffinePieces {
@@ -62,10 +78,6 @@ class AffinePieces {
     return true;
   }
 
-  static int64_t first_of(const isl::set& points) {
-    return poly::to_integer(points.dim_min_val(0));
-  }
-
   static int64_t value_at(const isl::pw_aff& function, int64_t index) {
     isl::val place(function.ctx(), static_cast<long>(index));
     isl_point* point = isl_point_zero(function.domain().space().release());
@@ -89,15 +101,10 @@ class AffinePieces {
 
   void add_runs(isl::set points, const isl::pw_aff& function) {
     while (found_.size() <= machine::kSubscriptPieces && !points.is_empty()) {
-      const int64_t first = first_of(points);
-      const isl::set later = isl::manage(isl_set_lower_bound_si(
-          isl::set::universe(points.space()).release(), isl_dim_set, 0, static_cast<int>(first)));
-      const int64_t end = first_of(later.subtract(points));
+      const auto [first, end] = take_run(points);
       const int64_t before = value_at(function, first), last = value_at(function, end - 1);
       const int64_t factor = end - first > 1 ? (last - before) / (end - 1 - first) : 0;
       found_.push_back({first, end, factor, before - factor * first});
-      points = points.intersect(
-          isl::manage(isl_set_lower_bound_si(later.copy(), isl_dim_set, 0, static_cast<int>(end))));
     }
   }
 
@@ -129,6 +136,7 @@ Expr straighten(const Expr& e, const std::vector<std::pair<Expr, Pieces>>& subsc
 struct Cut {
   size_t iterator = 0;
   std::vector<std::pair<Expr, Pieces>> subscripts;  ///< that are affine on pieces only
+  bool decides = false;                             ///< conditions, one way on each segment
   std::vector<int64_t> ends;                        ///< of the segments
 };
 
@@ -153,6 +161,59 @@ bool add_subscripts(const Statement& statement, const MemoryAccess& read, const 
     cut.subscripts.emplace_back(subscript, *pieces);
   }
   return true;
+}
+
+bool computes(const Expr& e) {
+  bool found = false;
+  for_each_operation(e, [&](const Operation& each) {
+    found = found || each.kind == OperationKind::Arithmetic || each.kind == OperationKind::Function;
+  });
+  return found;
+}
+
+/// Where conditions by this index alone begin to hold, or cease to. Of a choice between what is
+/// computed a vector computes both sides; a choice of reads is two loads, no slower than loops for
+/// each.
+void add_choices(const Statement& statement, const Iterator& it, Cut& cut,
+                 std::set<int64_t>& ends) {
+  std::set<int64_t> all = ends;
+  poly::Context context;
+  const poly::IndexSets row(context.get(), {it});
+  const auto add = [&](const Expr& e) {
+    const std::optional<Choice> choice = find_choice(e);
+    if (!choice || !(computes(choice->yes) || computes(choice->no))) return;
+    for (const Expr& condition : list_conditions(choice->condition)) {
+      if (has_data(condition) || variables_of(condition) != std::set<std::string>{it.name})
+        continue;
+      std::optional<isl::set> holds = row.where(condition);
+      while (holds && !holds->is_empty() && all.size() <= machine::kRowSegments) {
+        const auto [first, end] = take_run(*holds);
+        if (first > 0) all.insert(first);
+        all.insert(end);
+      }
+    }
+  };
+  visit(
+      statement.value,
+      [&](const Select* op, Visitor& self) {
+        add(op);
+        self.inside(op);
+      },
+      [&](const Call* op, Visitor& self) {
+        add(op);
+        if (read_name(op).empty()) self.inside(op);
+      });
+  context.require_memory();
+  int64_t shortest = extent_of(it), begin = 0;
+  for (int64_t end : all) {
+    shortest = std::min(shortest, end - begin);
+    begin = end;
+  }
+  if (all.size() == ends.size() || all.size() > machine::kRowSegments ||
+      shortest < machine::kSplitRow)
+    return;
+  cut.decides = true;
+  ends = std::move(all);
 }
 
 /// Whether what was no neighbour is one on the longest segment.
@@ -191,10 +252,12 @@ std::optional<Cut> find_cut(const Statement& statement, const Program& program,
   std::set<int64_t> ends = {extent_of(it)};
   for (size_t a = 0; a + 1 < accesses.size(); ++a)
     if (!add_subscripts(statement, accesses[a], it, cut, ends)) return std::nullopt;
-  if (cut.subscripts.empty() || ends.size() > machine::kRowSegments) return std::nullopt;
+  add_choices(statement, it, cut, ends);
+  if (ends.size() > machine::kRowSegments) return std::nullopt;
   cut.ends.assign(ends.begin(), ends.end());
-  return reads_neighbours(accesses, it, cut, program, layouts) ? std::optional<Cut>(cut)
-                                                               : std::nullopt;
+  const bool gains = cut.decides || (!cut.subscripts.empty() &&
+                                     reads_neighbours(accesses, it, cut, program, layouts));
+  return gains ? std::optional<Cut>(cut) : std::nullopt;
 }
 
 std::vector<Statement> split(const Statement& statement, const Cut& cut) {
@@ -206,6 +269,11 @@ std::vector<Statement> split(const Statement& statement, const Cut& cut) {
     part.domain[cut.iterator].extent = static_cast<int>(end - first);
     part.value = straighten(part.value, cut.subscripts, index, first);
     substitute_indices(part, {{index, make_variable(index) + static_cast<int>(first)}});
+    if (cut.decides) {
+      Bounds bounds;
+      bounds.push(index, Interval(0, static_cast<int>(end - first - 1)));
+      part.value = decide_repeated_conditions(simplify_integers(part.value, bounds));
+    }
     statements.push_back(std::move(part));
     first = end;
   }
