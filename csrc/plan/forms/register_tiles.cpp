@@ -112,8 +112,9 @@ bool shares_rows(const ClusterContext& in, const RegisterBlock& block) {
 }
 
 /// Sizes of the tiles that run in parallel, and that have copies of their own. Where rows `share`
-/// nothing, these go from one end to the other, as memory does (measured: pooling of 1024 rows of
-/// 511 in 121 instead of 148 us).
+/// nothing, these go from one end to the other, as memory does, in fewer rows if cores have too few
+/// tiles otherwise (measured: pooling of 1024 rows of 511 in 121 instead of 148 us; sums of four
+/// neighbours in 512 rows of 1021 in 77 instead of 92, in tiles of 16 rows and of 52).
 std::vector<int64_t> parallel_tiles(const RegisterBlock& block, const Constraints& constraints,
                                     bool parallel, bool share, int cores) {
   const std::vector<Member>& members = block.members;
@@ -131,7 +132,10 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, const Constraint
       inside.push_back(last - 1);
       std::vector<int64_t> lines = sizes;
       lines[last] = members[last].extent;
-      if (!share && count_tiles(members, lines) >= kManyTiles * cores) sizes = lines;
+      const int64_t least = kManyTiles * cores, fewer = rows * count_tiles(members, lines) / least;
+      if (count_tiles(members, lines) < least)
+        lines[last - 1] = std::max(block.points[last - 1], fewer);
+      if (!share && count_tiles(members, lines) >= least) sizes = lines;
     }
     join_short_tasks(block, cores, sizes, inside);
   } else {
