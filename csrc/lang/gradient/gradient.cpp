@@ -61,7 +61,11 @@ class GradientBuilder {
         signature_(definition.signature),
         request_(request),
         versions_(number_versions(definition, request.scalars)),
-        names_(function_) {}
+        names_(function_) {
+    for (const ir::Parameter& parameter : signature_.parameters)
+      if (!parameter.scalar) shapes_[parameter.name] = shape_of(parameter);
+    for (const Step& step : versions_.steps) shapes_[step.target] = step.shape;
+  }
 
   std::string run() {
     std::vector<std::string> results = build();
@@ -95,9 +99,7 @@ class GradientBuilder {
       if (parameter.scalar || found == contributions_.end()) continue;
       results.push_back(result_names_.at(parameter.name));
       const ir::Tensor& tensor = signature_.tensor(parameter.name);
-      std::vector<Range> shape;
-      for (const Expr& size : tensor.sizes)
-        shape.push_back({Expr(0), simplify_size(size - 1, signature_)});
+      const std::vector<Range> shape = shape_of(parameter);
       if (add_up(results.back(), tensor.type, shape, found->second)) continue;
       GradientStatement zero{
           results.back(), {}, ir::Reduction::None, true, cast(tensor.type, real(0)), {}};
@@ -109,6 +111,13 @@ class GradientBuilder {
     }
     run_pass(kDropUnread, [&] { return drop_unread(results); });
     return results;
+  }
+
+  std::vector<Range> shape_of(const ir::Parameter& parameter) const {
+    std::vector<Range> shape;
+    for (const Expr& size : signature_.tensor(parameter.name).sizes)
+      shape.push_back({Expr(0), simplify_size(size - 1, signature_)});
+    return shape;
   }
 
   void find_active() {
@@ -566,7 +575,7 @@ class GradientBuilder {
   std::set<std::string> active_;  ///< inputs and versions that a wanted input decides
   std::map<std::string, std::vector<Contribution>> contributions_;
   std::vector<std::pair<std::string, std::string>> given_;   ///< outputs, parameters
-  std::map<std::string, std::vector<Range>> shapes_;         ///< of gradients
+  std::map<std::string, std::vector<Range>> shapes_;         ///< of inputs, versions and gradients
   std::map<std::string, std::vector<DimensionSize>> sizes_;  ///< of results as parameters
   std::vector<GradientStatement> statements_;
   ZeroSums zeros_{versions_, signature_, statements_};

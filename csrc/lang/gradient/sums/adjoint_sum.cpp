@@ -249,8 +249,8 @@ class Summation {
       if (inner && (any(*factor, is_access) || mentions(*factor, c->indices)) &&
           !(divides ? is_never_zero(*factor) : has_no_poles(*factor)))
         return true;
-      // Guards may be what keeps a read inside its tensor, but for the element that receives.
-      if (guards && reads_others(*factor, *c)) return true;
+      // Guards may be what keeps a read inside its tensor.
+      if (guards && reads_outside(*factor, *c, inverted)) return true;
       return mentions(*inverted.translate(factor), inverted.remaining);
     };
     SharedFactors shared = find_shared_factors(c->weight, type_, stays);
@@ -261,12 +261,30 @@ class Summation {
     return shared;
   }
 
-  /// Whether anything is read but the element that receives the contribution.
-  static bool reads_others(const Expression& e, const Contribution& c) {
+  /// Whether something may be read where its tensor has no element, for some element that receives
+  /// a contribution.
+  bool reads_outside(const Expression& e, const Contribution& c,
+                     const InvertedAccess& inverted) const {
     if (!is_access(e))
-      return std::any_of(e.operands.begin(), e.operands.end(),
-                         [&](const ExpressionPtr& operand) { return reads_others(*operand, c); });
-    return e.name != c.to || !equal(e.operands, c.subscripts);
+      return std::any_of(e.operands.begin(), e.operands.end(), [&](const ExpressionPtr& operand) {
+        return reads_outside(*operand, c, inverted);
+      });
+    if (e.name == c.to && equal(e.operands, c.subscripts)) return false;
+    const auto shape = shapes_.find(e.name);
+    if (shape == shapes_.end()) return true;
+    for (size_t d = 0; d < e.operands.size(); ++d) {
+      const auto reached = bounds(inverted.translate(e.operands[d]), c, inverted);
+      const Range& range = shape->second.at(d);
+      if (!reached || !is_at_most(range.first, reached->first) ||
+          !is_at_most(reached->last, range.last))
+        return true;
+    }
+    return false;
+  }
+
+  bool is_at_most(const Expr& a, const Expr& b) const {
+    const auto more = as_const_int(simplify_size(b - a, signature_));
+    return more && *more >= 0;
   }
 
   static ExpressionPtr extreme(Operator op, const ExpressionPtr& a, const ExpressionPtr& b) {

@@ -51,7 +51,7 @@ struct Contribution {
 };
 
 /// Statements that make `target`, of elements of `type` in `shape`, the sum of the contributions.
-/// `shapes` holds the elements of other gradients, `zeros` knows the statements so far.
+/// `shapes` holds the elements of all that is read, `zeros` knows the statements so far.
 /// Contributions to single elements become one
 /// assignment, or several that add where that is long, those that sum over indices a reduction
 /// each: a gather where the subscripts can be solved, else a scatter. What all terms of a sum share
