@@ -342,6 +342,23 @@ def test_what_all_terms_share_multiplies_their_sum() -> None:
     assert "_sum" not in tc.grad_source(text)
 
 
+def test_what_all_terms_share_is_taken_out_of_conditions() -> None:
+    """A running sum of products is derived by running sums, without a product a term."""
+    text = """def f(double(B, T) k, double(B, T) v) -> (O) {
+        O(b, t) +=! s <= t ? k(b, s) * v(b, s) : 0 where t in 0:T
+    }"""
+    check(text, r(2, 5), r(2, 5))
+    source = tc.grad_source(text)
+    assert re.search(r"d_k(\w*)\(b, s\) \+=! s <= t \? d_O\(b, t\) : 0.0", source), source
+    # What the condition keeps inside its tensor stays behind it.
+    for place in ("s - 1", "s + 1", "2 * s", "t"):
+        text = f"""def f(double(B, T) k, double(B, S) v) -> (O) {{
+            O(b, t) +=! s <= t && {place} >= 0 && {place} < S ? k(b, s) * v(b, {place}) : 0
+                where t in 0:T, s in 0:T
+        }}"""
+        check(text, r(2, 5), r(2, 4))
+
+
 def test_branches_of_one_condition_and_equal_reads_are_one_term() -> None:
     text = "def f(double(N) x) -> (O) { O(n) = exp(x(n) >= 0 ? -x(n) : x(n)) }"
     check(text, r(6))
