@@ -91,6 +91,21 @@ WRITTEN = {
         (torch.float32, torch.int32, torch.float32),
     ),
 }
+WRITTEN |= {
+    "an index as a value": Case(product("A(m, k) * cos(B(n, 0) * k)"), SIZES),
+    "terms that count": Case(product("k <= n ? A(m, k) * exp(B(n, k)) : 0"), SIZES),
+    "of a distance": Case(
+        product("k <= n ? A(m, k) * pow(s(0), float(n - k)) : 0", "float(1) s").replace(
+            " }", " where n in 0:N }"
+        ),
+        (*SIZES, (1,)),
+    ),
+    "inside for all terms": Case(
+        "def f(float(M, K) A, float(L, K) B) -> (C) { C(m, n) +=! "
+        "k <= n ? A(m, k) * exp(B(n + 3, k)) : 0 where n in 0:40, k in 0:K }",
+        ((70, 45), (84, 45)),
+    ),
+}
 ROTARY = """def f(float(B,S,H,D) x, float(D) f) -> (O) {{
     O(b, s, h, d) = {value} where s in 0:S
 }}"""
@@ -136,6 +151,17 @@ LEFT = {
         "{ C(l) +=! exp(A(i, k) * B(j, k)) * s(l) }",
         ((300, 40), (300, 40), (5,)),
     ),
+    "inside for the terms that count": Case(
+        product("n + 3 < N ? A(m, k) * exp(B(n + 3, k)) : 0").replace(
+            " }", " where n in 0:N, k in 0:K }"
+        ),
+        SIZES,
+    ),
+    "light, of the terms that count": Case(
+        product("k <= n ? max(A(m, k), 0) * B(n, k) : 0"), ((33, 20), (900, 20))
+    ),
+    "terms that data leaves out": Case(product("A(m, k) > 0 ? A(m, k) * exp(B(n, k)) : 0"), SIZES),
+    "terms of another value": Case(product("k <= n ? A(m, k) * exp(B(n, k)) : 1"), SIZES),
     "not in the order of the text": Case(
         product("A(m, k) * B(n, k) * s(k)", "float(K) s").replace("+=!", "max=!"),
         ((330, 20), (37, 20), (20,)),

@@ -16,6 +16,7 @@
 #include "machine/limits.h"
 #include "machine/operation_costs.h"
 #include "rewrite/algebra/inner_sums.h"
+#include "rewrite/domains/inside.h"
 #include "rewrite/operands/subscript_sums.h"
 #include "rewrite/program_pass.h"
 
@@ -60,9 +61,28 @@ class ComputeOperands : public ProgramPass {
     if (is_scatter(statement) || is_scan(statement) || statement.guard.defined()) return {};
     bring_factors_together(statement);
     std::vector<Statement> statements;
+    statement.value = replace_operands(statement, statement.value, statements);
+    // Of a sum that leaves out terms by their indices those that count have operands too.
+    const std::optional<Choice> terms = find_choice(statement.value);
+    if (!terms || statement.reduction != Reduction::Sum || has_data(terms->condition) ||
+        !equal(terms->no, identity(statement.reduction, terms->no.type())))
+      return statements;
+    leaves_out_ = true;
+    const Expr yes = replace_operands(statement, terms->yes, statements);
+    leaves_out_ = false;
+    if (!yes.same_as(terms->yes))
+      statement.value = statement.value.as<Select>()
+                            ? Select::make(terms->condition, yes, terms->no)
+                            : choose_lazily(terms->condition, yes, terms->no);
+    return statements;
+  }
+
+ private:
+  Expr replace_operands(const Statement& statement, const Expr& value,
+                        std::vector<Statement>& statements) {
     std::vector<std::pair<Expr, Expr>> done;
     std::set<const IRNode*> seen;
-    statement.value = ir::rewrite(statement.value, [&](const Expr& e) {
+    return ir::rewrite(value, [&](const Expr& e) {
       if (e.type().is_bool()) return e;  // what && and || guard
       for (const auto& [before, after] : done)
         if (equal(before, e)) return after;
@@ -76,10 +96,8 @@ class ComputeOperands : public ProgramPass {
       const auto* call = e.as<Call>();
       return find_choice(e) || (call && !read_name(call).empty()) ? e : Expr();
     });
-    return statements;
   }
 
- private:
   /// Whether what is computed once for each element, of so many cycles a vector, costs less than at
   /// each of the points.
   bool pays(int64_t points, int64_t elements, double cycles) const {
@@ -104,8 +122,13 @@ class ComputeOperands : public ProgramPass {
     if (choice ? !reduces : !e.type().is_float()) return std::nullopt;
     const double cycles = count_cycles(e);
     if (cycles <= 0) return std::nullopt;
+    const bool has_functions = count_functions(e) > 0;
+    // Elements of terms that do not count are computed as well, and half of all uses are none.
+    if (leaves_out_ &&
+        (choice || !has_functions || rewrite::reads_outside(e, program_, statement.domain)))
+      return std::nullopt;
     SubscriptSums found = find_sums(e, statement.domain);
-    if (!reduces) add_values(e, statement, found);
+    if (!reduces || has_functions) add_values(e, statement, found);
     if (!found.known || found.sums.empty() || found.tensors.count(statement.tensor) ||
         (!reduces && !moves_along_rows(found, statement)))
       return std::nullopt;
@@ -135,13 +158,15 @@ class ComputeOperands : public ProgramPass {
   /// reductions.
   static void add_values(const Expr& e, const Statement& statement, SubscriptSums& found) {
     const std::set<std::string> values = find_values(e);
+    const size_t read = found.sums.size();
     for (const Iterator& it : statement.domain) {
       const bool known = std::any_of(found.sums.begin(), found.sums.end(),
                                      [&](const Sum& sum) { return sum.moved_by(it); });
       if (!values.count(it.name) || known || extent_of(it) == 1) continue;
       found.sums.push_back({{{it, 1}}, 0, extent_of(it)});
     }
-    // Neighbours in the result are neighbours in the temporary.
+    // Neighbours in what is read stay neighbours; else those in the result are, in the temporary.
+    if (statement.reduction != Reduction::None && found.sums.size() == read) return;
     auto place = [&](const Sum& sum) {
       return std::find_if(statement.domain.begin(), statement.domain.end(),
                           [&](const Iterator& it) { return sum.moved_by(it); });
@@ -228,6 +253,8 @@ class ComputeOperands : public ProgramPass {
     };
     if (join_factors(factors, cost)) statement.value = product_of(factors);
   }
+
+  bool leaves_out_ = false;  ///< operands are of terms that others do not have
 };
 
 }  // namespace
