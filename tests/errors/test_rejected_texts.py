@@ -193,7 +193,13 @@ REJECTED = [
     (RETURNS + "(float(99999999999) B) { B(i) = A(i) }", "does not fit 32 bits", 1, 29),
     (RETURNS + "(float(exp) B) { B(i) = A(i) }", "'exp' is a built-in function", 1, 29),
     (RETURNS + "(float(int) B) { B(i) = A(i) }", "'int' is a type and cannot be a name", 1, 29),
-    ("def f(int s, float(N) A) -> (float(s) B) { B(i) = A(i) }", "s already defined as a", 1, 36),
+    (
+        "def f(int s, float(N) A) -> (float(s) B) { B(i) = A(i) }",
+        "by the range of an index, as in where i in 0:s, or choose another name",
+        1,
+        36,
+    ),
+    ("def f(float s, float(s) A) -> (B) { B(i) = A(i) }", "s already defined as a scalar;", 1, 22),
     (RETURNS + "(float(4) B) { B(i) = A(i) where i in 0:3 }", "is declared as 4 but its", 1, 29),
     (MATRIX + "{ B(i) &&=! A(i, k) }", "write A(i, k) != 0 if that is meant", 1, 41),
     (

@@ -68,7 +68,13 @@ class Checker {
     }
     Identifier id{size.name, size.where};
     expect_free_name(id);
-    if (scope_.scalars.count(size.name)) already_defined(id, "a scalar");
+    const auto scalar = scope_.scalars.find(size.name);
+    if (scalar == scope_.scalars.end()) return;
+    if (!scalar->second.type.is_int_or_uint()) already_defined(id, "a scalar");
+    throw LanguageError(size.where, size.name,
+                        " already defined as a scalar, and sizes are those of tensors; give a "
+                        "result that many elements by the range of an index, as in where i in 0:",
+                        size.name, ", or choose another name");
   }
 
   void declare_parameters() {
