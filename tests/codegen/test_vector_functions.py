@@ -83,9 +83,16 @@ def test_powers() -> None:
     assert_within_ulps(actual, exact, 2, finite=300_000)
 
 
-@pytest.mark.parametrize("exponent", ["2", "3.0", "-1", "0.5", "-2.5", "0", "1"])
+EXPONENTS = ["2", "3.0", "-1", "0.5", "-0.5", "1.5", "-2", "-2.5", "0", "1"]
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
 def test_powers_with_a_literal_exponent(exponent: str) -> None:
-    x = torch.cat([torch.linspace(-50, 50, 10_001), torch.tensor(SPECIAL)])
+    generator = torch.Generator().manual_seed(4)
+    bits = torch.randint(-(2**31), 2**31, (100_000,), generator=generator).to(torch.int32)
+    x = torch.cat(
+        [torch.linspace(-50, 50, 10_001), torch.tensor(SPECIAL + EXTREME), bits.view(torch.float32)]
+    )
     name = exponent.replace("-", "minus_").replace(".", "_")
     text = f"def f(float(N) X) -> (O) {{ O(i) = pow(X(i), {exponent}) }}"
     actual = tc.define(text, namespace=f"tc_vector_functions_pow_{name}").f(x)
@@ -94,6 +101,18 @@ def test_powers_with_a_literal_exponent(exponent: str) -> None:
         exponents = np.full(len(x), float(exponent))
         exact = torch.from_numpy(np.power(x.double().numpy(), exponents))
     assert_within_ulps(actual, exact, 2, finite=5000)
+
+
+@pytest.mark.parametrize("exponent", EXPONENTS)
+def test_powers_of_doubles_with_a_literal_exponent(exponent: str) -> None:
+    x = torch.cat([torch.linspace(-50, 50, 10_001), torch.tensor(SPECIAL)]).double()
+    name = exponent.replace("-", "minus_").replace(".", "_")
+    text = f"def f(double(N) X) -> (O) {{ O(i) = pow(X(i), {exponent}) }}"
+    actual = tc.define(text, namespace=f"tc_vector_functions_double_pow_{name}").f(x)
+    with np.errstate(all="ignore"):
+        exact = torch.from_numpy(np.power(x.numpy(), np.full(len(x), float(exponent))))
+    torch.testing.assert_close(actual, exact, rtol=1e-15, atol=0, equal_nan=True)
+    assert torch.equal(actual.signbit() | actual.isnan(), exact.signbit() | exact.isnan())
 
 
 def test_whole_powers_and_logarithms_of_two_are_exact() -> None:

@@ -49,13 +49,32 @@ Expr magnitude_of_power(const Expr& x, const Expr& y) {
   return names.around(Halide::cast(x.type(), select(equal(t, t), scaled, t)));
 }
 
-/// As C99's pow, annex F.9.4.4.
+/// Powers that a few operations make, within two units in the last place, and those of doubles as
+/// exactly as any; nothing for other exponents. As C99's pow, annex F.9.4.4, which takes roots of
+/// -0 and of -infinity for those of 0 and infinity.
+Expr short_power(const Expr& x, double exponent) {
+  const bool is_single = x.type().bits() == 32;
+  const Expr one = number(x, 1);
+  const auto root = [&] {
+    const double infinity = std::numeric_limits<double>::infinity();
+    const Expr positive = select(equal(x, number(x, -infinity)), number(x, infinity), x);
+    return Halide::sqrt(add(positive, number(x, 0)));
+  };
+  if (exponent == 2) return multiply(x, x);
+  if (exponent == -1) return divide(one, x);
+  if (exponent == 0.5) return root();
+  if (!is_single) return {};
+  if (exponent == 3) return multiply(multiply(x, x), x);
+  if (exponent == -0.5) return divide(one, root());
+  if (exponent == 1.5) return multiply(Halide::abs(x), root());
+  if (exponent != -2) return {};
+  // Doubles hold all squares of floats.
+  const Expr wide = Halide::cast(Halide::Float(64, x.type().lanes()), x);
+  return Halide::cast(x.type(), divide(number(wide, 1), multiply(wide, wide)));
+}
+
+/// As C99's pow.
 Expr power(const Expr& x, const Expr& y) {
-  // Squares and cubes, which are most.
-  if (auto exponent = as_const_float(y); exponent && (*exponent == 2 || *exponent == 3)) {
-    Expr square = multiply(x, x);
-    return *exponent == 2 ? square : multiply(square, x);
-  }
   const double infinity = std::numeric_limits<double>::infinity();
   Expr one = number(x, 1), nan = number(x, std::numeric_limits<double>::quiet_NaN());
   Names names;
@@ -88,9 +107,13 @@ Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
   if (auto found = both.find(name); found != both.end()) return named(arguments[0], found->second);
   if (auto found = single.find(name); found != single.end() && is_single)
     return named(arguments[0], found->second);
-  if (name != "pow" || !is_single) return {};
+  if (name != "pow") return {};
   Names names;
-  const Expr x = names(arguments[0]), y = names(arguments[1]);
+  const Expr x = names(arguments[0]);
+  if (const auto exponent = as_const_float(arguments[1]))
+    if (const Expr power = short_power(x, *exponent); power.defined()) return names.around(power);
+  if (!is_single) return {};
+  const Expr y = names(arguments[1]);
   return names.around(power(x, y));
 }
 
