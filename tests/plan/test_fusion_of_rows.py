@@ -210,3 +210,18 @@ def test_a_matrix_product_keeps_its_blocks() -> None:
     c, s = both(a, b)
     assert torch.equal(c, a @ b)
     assert torch.equal(s, (a @ b).sum(1))
+
+
+@described
+def test_a_depthwise_convolution_keeps_its_blocks() -> None:
+    """What interleaves its channels shares all loops but theirs, in which the sum would be for each
+    point of a row by itself."""
+    text = """def f(float(N,C,H,W) x, float(C,3,3) q) -> (O) {
+      z(n, c, h, w) +=! x(n, c, h + r, w + s) * q(c, r, s)
+      O(n, c, h, w) = c % 2 == 0 ? x(n, c / 2, h, w) : fmax(z(n, c / 2, h, w), 0) where c in 0:2 * C
+    }"""
+    x, q = integers(2, 8, 30, 30), integers(8, 3, 3)
+    assert groups_of(text, x, q) == [["z"], ["O"]]
+    convolved = F.relu(F.conv2d(x, q[:, None], groups=8))
+    expected = torch.stack((x[:, :, :28, :28], convolved), 2).flatten(1, 2)
+    assert torch.equal(define(text).f(x, q), expected)
