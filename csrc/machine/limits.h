@@ -74,9 +74,8 @@ constexpr int64_t kMostCopies = 16;
 constexpr int64_t kSplitRow = 8;
 /// Pieces of a row, and those of a subscript on the way to them. Choices.
 constexpr size_t kRowSegments = 4, kSubscriptPieces = 16;
-/// Divisors of which every residue is tried, and statements in place of one with loops over
-/// residues. Choices.
-constexpr int64_t kMostResidues = 64, kResidueStatements = 4;
+/// Statements in place of one with loops over residues. A choice.
+constexpr int64_t kResidueStatements = 4;
 
 // ---- fusion (poly/fuse)
 

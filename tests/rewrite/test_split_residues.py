@@ -25,7 +25,7 @@ def compiled(text: str, *values: object) -> tc.Executor:
 
 
 def is_split(executor: tc.Executor) -> bool:
-    return ".residues" in executor.explain()
+    return "by residues" in executor.explain()
 
 
 @pytest.mark.sampled
@@ -105,6 +105,19 @@ TEXTS = {
         "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y - k) % 7 == 0 ? A(y) * B(k) : 0 }",
         ((4,), (30,)),
     ),
+    "a large modulus": (
+        "def f(float(N) A, float(K) B) -> (O) { "
+        "O(y) +=! (y + 700 - k) % 1000 == 0 ? A(y) * B(k) : 0 }",
+        ((4321,), (2345,)),
+    ),
+    "a sum with a large modulus": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y + k) % 997 == 5 ? A(y) * B(k) : 0 }",
+        ((4321,), (1500,)),
+    ),
+    "a modulus beyond all results": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y - k) % 40 == 0 ? A(y) * B(k) : 0 }",
+        ((20,), (50,)),
+    ),
     "a product": (
         "def f(float(N) A, float(K) B) -> (O) { O(y) *=! (y - k) % 4 == 0 ? A(y) + B(k) : 1 }",
         ((9,), (8,)),
@@ -152,6 +165,40 @@ def test_others_stay_whole(statement: str) -> None:
     executor = compiled(text, *values)
     assert not is_split(executor)
     assert torch.equal(executor(*values), reference.run(text, "f", *values))
+
+
+FRAMES = """
+def frames(float(B, T) x, float(L, F) c, int hop) -> (y) {
+    y(b, t, f) +=! x(b, hop * t + l) * c(l, f)
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("length", "window", "hop"),
+    [
+        (640, 130, 64),
+        (777, 130, 65),
+        (1000, 400, 160),
+        (960, 160, 160),
+        (1000, 100, 160),
+        (999, 3, 160),
+        (5000, 2048, 1500),
+        (300, 20, 4000),
+    ],
+)
+def test_derivatives_of_frames(length: int, window: int, hop: int) -> None:
+    """The derivative of a sum over frames is taken apart, whatever their distance is."""
+    signal, filters = integers(2, length).requires_grad_(), integers(window, 5)
+    result = tc.make_autograd(tc.define(FRAMES, namespace="tc_frames").frames)(signal, filters, hop)
+    wanted = signal.unfold(1, window, hop) @ filters
+    received = integers(*wanted.shape)
+    (ours,) = torch.autograd.grad(result, [signal], received)
+    (theirs,) = torch.autograd.grad(wanted, [signal], received)
+    assert torch.equal(ours, theirs)
+    text = tc.grad_source(FRAMES, "frames", hop=hop)
+    executor = tc.compile(text, "frames_grad", OWN, signal.detach(), filters, hop, received)
+    assert is_split(executor)
 
 
 def test_terms_that_do_not_count_are_not_computed() -> None:

@@ -1,6 +1,7 @@
 #include "rewrite/domains/split_residues.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -69,7 +70,9 @@ std::optional<Residues> match_residues(const Statement& statement, const Expr& c
   residues.modulus = poly::to_integer(isl::manage(isl_stride_info_get_stride(y)));
   const isl::aff first = isl::manage(isl_stride_info_get_offset(y));
   isl_stride_info_free(y);
-  if (residues.modulus < 2 || residues.modulus > machine::kMostResidues) return std::nullopt;
+  // Sums of two residues are indices, of 32 bits.
+  if (residues.modulus < 2 || residues.modulus > std::numeric_limits<int>::max() / 2)
+    return std::nullopt;
   const isl::pw_aff steps = sets.value(make_variable(results[0].name))->sub(first);
   const isl::set stride = steps.mod(static_cast<long>(residues.modulus)).eq_set(sets.constant(0));
   const int64_t factor =
@@ -98,25 +101,43 @@ std::vector<Residues> find_residues(const Statement& statement) {
   return all;
 }
 
+/// The residues of y at which pieces may begin, in order: where the number of quotients of y
+/// changes, and where the residue of k wraps around or the number of its quotients changes. There
+/// are at most six, whatever the modulus is.
+std::set<int64_t> find_firsts(const Residues& residues, int64_t results, int64_t terms) {
+  const int64_t modulus = residues.modulus;
+  std::set<int64_t> firsts = {0, results % modulus};
+  for (const int64_t k : {int64_t{0}, terms}) {
+    // Residues of k run up to the boundary in front of k or down to it.
+    const int64_t y = mod_imp(residues.sign * k + residues.offset, modulus);
+    firsts.insert({y, (y + 1) % modulus});
+  }
+  return firsts;
+}
+
 /// In the order of the residues of y. Without `join` each has a piece of its own: loops over
 /// residues would be in the way of those over results.
 std::vector<Piece> pieces(const Statement& statement, const Residues& residues, bool join) {
   const int64_t modulus = residues.modulus;
   const int64_t results = extent_of(statement.domain[residues.result]);
   const int64_t terms = extent_of(statement.domain[residues.reduction]);
+  const int64_t end = std::min(modulus, results);
+  std::set<int64_t> firsts = find_firsts(residues, results, terms);
+  firsts.insert(end);
   std::vector<Piece> all;
-  for (int64_t y = 0; y < std::min(modulus, results); ++y) {
+  for (int64_t y = 0; y < end;) {
     const int64_t k = mod_imp(residues.sign * (y - residues.offset), modulus);
     Piece one;
     one.first = y;
-    one.count = 1;
+    one.count = join ? *firsts.upper_bound(y) - y : 1;
     one.results = divide_up(results - y, modulus);
     one.terms = k < terms ? divide_up(terms - k, modulus) : 0;
     one.slope = residues.sign;
     one.shift = k - residues.sign * y;
+    y += one.count;
     if (join && !all.empty() && all.back().results == one.results &&
         all.back().terms == one.terms && (all.back().shift == one.shift || one.terms == 0))
-      ++all.back().count;
+      all.back().count += one.count;
     else
       all.push_back(one);
   }
@@ -260,7 +281,9 @@ std::vector<Statement> split(Program& program, const Statement& statement,
   int64_t statements = 1;
   bool cuts_rows = false;
   for (const Residues& residues : all) {
-    statements *= residues.modulus;
+    const int64_t results = extent_of(statement.domain[residues.result]);
+    statements =
+        std::min(statements * std::min(residues.modulus, results), machine::kResidueStatements + 1);
     cuts_rows = cuts_rows ||
                 expr_uses_var(statement.subscripts.back(), statement.domain[residues.result].name);
   }
