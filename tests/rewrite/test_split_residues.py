@@ -118,6 +118,26 @@ TEXTS = {
         "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y - k) % 40 == 0 ? A(y) * B(k) : 0 }",
         ((20,), (50,)),
     ),
+    "added to what is there": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) = A(y) + 1 "
+        "O(y) += (y + 2 - k) % 3 == 0 ? A(y) * B(k) : 0 }",
+        ((20,), (11,)),
+    ),
+    "added where residues have terms": (
+        "def f(float(M, N) A, float(K) B) -> (O) { O(y, x) = A(x, y) + 1 "
+        "O(y, x) += (y - k) % 4 == 0 ? A(x, y) * B(k) : 0 }",
+        ((5, 20), (3,)),
+    ),
+    "two sums": (
+        "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y - k) % 3 == 0 ? A(y) * B(k) : 0 "
+        "O(y) += (y + 1 - k) % 5 == 0 ? A(y) + B(k) : 0 }",
+        ((20,), (11,)),
+    ),
+    "the largest of what is there": (
+        "def f(int32(N) A, int32(K) B) -> (O) { O(y) = A(y) "
+        "O(y) max= (y - k) % 3 == 0 ? A(y) * B(k) : -2147483647 - 1 }",
+        ((20,), (11,)),
+    ),
     "a product": (
         "def f(float(N) A, float(K) B) -> (O) { O(y) *=! (y - k) % 4 == 0 ? A(y) + B(k) : 1 }",
         ((9,), (8,)),
@@ -142,7 +162,8 @@ TEXTS = {
 
 @pytest.mark.parametrize(("text", "sizes"), TEXTS.values(), ids=TEXTS)
 def test_sums_by_residues(text: str, sizes: tuple[tuple[int, ...], ...]) -> None:
-    values = [integers(*s) for s in sizes]
+    dtype = torch.int32 if "int32" in text else torch.float32
+    values = [integers(*s, dtype=dtype) for s in sizes]
     executor = compiled(text, *values)
     assert is_split(executor)
     assert torch.equal(executor(*values), reference.run(text, "f", *values))
@@ -173,6 +194,13 @@ def frames(float(B, T) x, float(L, F) c, int hop) -> (y) {
 }
 """
 
+PAIR = """
+def frames(float(B, T) x, float(L, F) c, float(L, F) s, int hop) -> (re, im) {
+    re(b, t, f) +=! x(b, hop * t + l) * c(l, f)
+    im(b, t, f) +=! x(b, hop * t + l) * s(l, f)
+}
+"""
+
 
 @pytest.mark.parametrize(
     ("length", "window", "hop"),
@@ -187,18 +215,29 @@ def frames(float(B, T) x, float(L, F) c, int hop) -> (y) {
         (300, 20, 4000),
     ],
 )
-def test_derivatives_of_frames(length: int, window: int, hop: int) -> None:
-    """The derivative of a sum over frames is taken apart, whatever their distance is."""
-    signal, filters = integers(2, length).requires_grad_(), integers(window, 5)
-    result = tc.make_autograd(tc.define(FRAMES, namespace="tc_frames").frames)(signal, filters, hop)
-    wanted = signal.unfold(1, window, hop) @ filters
-    received = integers(*wanted.shape)
-    (ours,) = torch.autograd.grad(result, [signal], received)
+@pytest.mark.parametrize("text", [FRAMES, PAIR], ids=["one sum", "two sums"])
+def test_derivatives_of_frames(text: str, length: int, window: int, hop: int) -> None:
+    """The derivative of every sum over frames is taken apart, whatever their distance is."""
+    signal = integers(2, length).requires_grad_()
+    filters = [integers(window, 5) for _ in range(1 if text is FRAMES else 2)]
+    operator = tc.define(text, namespace=f"tc_frames_{len(filters)}").frames
+    results = tc.make_autograd(operator)(signal, *filters, hop)
+    results = results if isinstance(results, tuple) else (results,)
+    wanted = [signal.unfold(1, window, hop) @ f for f in filters]
+    received = [integers(*w.shape) for w in wanted]
+    (ours,) = torch.autograd.grad(results, [signal], received)
     (theirs,) = torch.autograd.grad(wanted, [signal], received)
     assert torch.equal(ours, theirs)
-    text = tc.grad_source(FRAMES, "frames", hop=hop)
-    executor = tc.compile(text, "frames_grad", OWN, signal.detach(), filters, hop, received)
-    assert is_split(executor)
+    executor = tc.compile(
+        tc.grad_source(text, "frames", hop=hop),
+        "frames_grad",
+        OWN,
+        signal.detach(),
+        *filters,
+        hop,
+        *received,
+    )
+    assert len(set(re.findall(r"d_x\.residues_*", executor.explain()))) == len(filters)
 
 
 def test_terms_that_do_not_count_are_not_computed() -> None:

@@ -88,7 +88,8 @@ std::optional<Residues> match_residues(const Statement& statement, const Expr& c
 /// One for each index of the results that some condition ties to one of the reduction.
 std::vector<Residues> find_residues(const Statement& statement) {
   const std::optional<Choice> choice = find_choice(statement.value);
-  if (!statement.initializes || is_scatter(statement) || statement.guard.defined() || !choice ||
+  if (statement.reduction == Reduction::None || is_scatter(statement) ||
+      statement.guard.defined() || !choice ||
       !equal(choice->no, identity(statement.reduction, statement.value.type())))
     return {};
   std::vector<Residues> all;
@@ -152,17 +153,23 @@ size_t first_result(const std::vector<Residues>& all) {
   return first;
 }
 
+bool have_terms(const std::vector<Piece>& chosen) {
+  return std::all_of(chosen.begin(), chosen.end(), [](const Piece& p) { return p.terms > 0; });
+}
+
 /// The results of these residues.
 Statement part_of(const Statement& statement, const std::vector<Residues>& all,
                   const std::vector<Piece>& chosen, const Tensor* temporary) {
   Statement part = statement;
-  if (temporary) part.tensor = temporary->name;
+  if (temporary) {
+    part.tensor = temporary->name;
+    part.initializes = true;
+  }
   part.meaning = concat(statement.tensor, " by residues");
   std::map<std::string, Expr> values;
   std::vector<Iterator> residues_of;
   std::vector<Expr> residue_places;
   const size_t first = first_result(all);
-  bool any = true;
   for (size_t i = 0; i < all.size(); ++i) {
     const Piece& piece = chosen[i];
     Iterator& y = part.domain[all[i].result];
@@ -179,7 +186,6 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
     y.meaning = concat(y.name, " / ", modulus);
     k.extent = static_cast<int>(piece.terms);
     k.meaning = concat(k.name, " / ", modulus);
-    any = any && piece.terms > 0;
     residue_places.push_back(simplify(place));
     residues_of.push_back(std::move(residue));
   }
@@ -195,7 +201,7 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
   if (temporary)
     part.domain.insert(part.domain.begin() + static_cast<long>(first), residues_of.begin(),
                        residues_of.end());
-  if (any) {
+  if (have_terms(chosen)) {
     Bounds bounds;
     for (const Iterator& it : part.domain)
       bounds.push(it.name, Interval(0, static_cast<int>(extent_of(it) - 1)));
@@ -216,7 +222,8 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
   return part;
 }
 
-/// A statement for every kind of residues; they write `temporary`, or null for their places.
+/// A statement for every kind of residues; they write `temporary`, or null for their places. Those
+/// without terms are left out where there is something already that they would add nothing to.
 std::vector<Statement> fill_residues(const Statement& statement, const std::vector<Residues>& all,
                                      const Tensor* temporary) {
   std::vector<std::vector<Piece>> choices(1);  // a piece for each index
@@ -231,11 +238,14 @@ std::vector<Statement> fill_residues(const Statement& statement, const std::vect
   }
   std::vector<Statement> made;
   for (const std::vector<Piece>& chosen : choices)
-    made.push_back(part_of(statement, all, chosen, temporary));
+    if (temporary || statement.initializes || have_terms(chosen))
+      made.push_back(part_of(statement, all, chosen, temporary));
+  if (made.empty()) made.push_back(statement);
   return made;
 }
 
-/// A temporary by residues and quotients, the statements that fill it, and the one that reads it.
+/// A temporary by residues and quotients, the statements that fill it, and the one that stores or
+/// adds what it holds.
 std::vector<Statement> split_rows(Program& program, const Statement& statement,
                                   const std::vector<Residues>& all) {
   std::map<std::string, Expr> places;  // of quotients, by y
@@ -249,7 +259,7 @@ std::vector<Statement> split_rows(Program& program, const Statement& statement,
   }
   const std::string& first = statement.domain[first_result(all)].name;
   Statement last = statement;
-  assign(last);
+  if (statement.initializes) assign(last);
   last.domain.clear();
   for (const Iterator& it : statement.domain) {
     if (it.reduction) continue;

@@ -10,10 +10,10 @@ namespace tc::rewrite {
 /// Where they are, index y becomes a residue and a quotient, k the quotients of the one residue
 /// that fits, and no term is left out any more. There are as many statements as residues differ in
 /// how many quotients they have, mostly one or two an index. Where y runs along rows of the
-/// results, a temporary gets them by residue, and a last statement puts them in their places.
-/// A condition is one of these where the set of points that it holds at is a stride and nothing
-/// else; others stay, with indices put in. Runs on a specialised program whose indices count from
-/// 0, before scop.
+/// results, a temporary gets them by residue, and a last statement puts them in their places, or
+/// adds them to what is there. A condition is one of these where the set of points that it holds at
+/// is a stride and nothing else; others stay, with indices put in. Runs on a specialised program
+/// whose indices count from 0, before scop.
 void split_residues(ir::Program& program);
 
 }  // namespace tc::rewrite
