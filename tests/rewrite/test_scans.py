@@ -218,7 +218,9 @@ def test_nan_and_infinity() -> None:
 
 
 ALONE = {
-    "terms that depend on the result": "O(n, d) +=! k <= d ? X(n, k) * X(n, d) : 0",
+    "terms that depend on the result": "O(n, d) +=! k <= d ? abs(X(n, k) - X(n, d)) : 0",
+    "a product with the result": "O(n, d) *=! k <= d ? X(n, k) * X(n, d) : 1",
+    "an extreme with the result": "O(n, d) max=! k <= d ? X(n, k) * X(n, d) : -1.0 / 0.0",
     "a window": "O(n, d) +=! k <= d && k + 4 > d ? X(n, k) : 0",
     "another step": "O(n, d) +=! k <= 2 * d ? X(n, k) : 0",
     "two terms of the first result": "O(n, d) +=! k <= d + 1 ? X(n, k) : 0",

@@ -14,6 +14,7 @@
 #include "ir/visit.h"
 #include "machine/limits.h"
 #include "rewrite/algebra/rescaled_sums.h"
+#include "rewrite/algebra/scaled_terms.h"
 #include "rewrite/domains/inside.h"
 
 namespace tc::ir {
@@ -50,6 +51,7 @@ struct Prefix {
   /// all.
   Expr segment;
   std::optional<RescaledTerm> rescaled;  ///< of which `value` is then the value
+  std::vector<Factor> factors;           ///< of each result, which terms are without
 };
 
 /// What is maximal up to an index, or from it on.
@@ -142,9 +144,9 @@ class Find {
         const Expr distance = make_variable(result.name) - make_variable(term.name);
         // term <= result + offset, or result - offset <= term.
         if (auto offset = as_const_int(simplify(*e - distance)))
-          return Prefix{result, term, true, *offset, {}, {}, {}, {}, {}};
+          return Prefix{result, term, true, *offset, {}, {}, {}, {}, {}, {}};
         if (auto offset = as_const_int(simplify(*e + distance)))
-          return Prefix{result, term, false, -*offset, {}, {}, {}, {}, {}};
+          return Prefix{result, term, false, -*offset, {}, {}, {}, {}, {}, {}};
       }
     return std::nullopt;
   }
@@ -194,7 +196,12 @@ class Find {
       prefix.elsewhere = choice.no;
     }
     if (!expr_uses_var(prefix.value, prefix.result.name)) return true;
-    if (statement.reduction != Reduction::Sum || prefix.offset != 0 || terms != results ||
+    if (statement.reduction != Reduction::Sum) return false;
+    return rescale(statement, prefix) || take_out_factors(statement, choice, inside, prefix);
+  }
+
+  bool rescale(const Statement& statement, Prefix& prefix) const {
+    if (prefix.offset != 0 || extent_of(prefix.term) != extent_of(prefix.result) ||
         prefix.segment.defined())
       return false;
     prefix.rescaled = find_rescaled(prefix.value, prefix.result.name, prefix.term.name,
@@ -203,6 +210,30 @@ class Find {
                                     });
     if (!prefix.rescaled) return false;
     prefix.value = prefix.rescaled->value;
+    return true;
+  }
+
+  /// Whether the result's index is only in factors of all terms, which then are without these.
+  /// `inside` are conditions of terms, if there are any.
+  bool take_out_factors(const Statement& statement, const Choice& choice, const Expr& inside,
+                        Prefix& prefix) const {
+    std::optional<ScaledTerm> scaled = find_scaled(statement, choice.yes, prefix.result.name);
+    if (!scaled) return false;
+    prefix.value = scaled->value;
+    if (inside.defined()) {
+      // A result may have no term, and is 0 then, whatever its factors are.
+      if (expr_uses_var(inside, prefix.result.name) ||
+          !keep_zero(scaled->factors, statement.domain))
+        return false;
+      // The condition may be what keeps their reads inside.
+      for (const Factor& factor : scaled->factors)
+        if (rewrite::reads_outside(factor.value, program_, statement.domain)) return false;
+      prefix.value = choose_lazily(inside, prefix.value, choice.no);
+    }
+    // The sum may be larger than any that the text makes.
+    if (prefix.value.type() == Halide::Float(32))
+      prefix.value = Halide::cast(Halide::Float(64), prefix.value);
+    prefix.factors = std::move(scaled->factors);
     return true;
   }
 
@@ -328,11 +359,11 @@ class Find {
       if (expr_uses_var(subscript, prefix.result.name)) subscript = at;
     const bool apart = prefix.elsewhere.defined() || prefix.outside.defined() ||
                        (prefix.rescaled && prefix.rescaled->outside.defined()) ||
-                       !statement.initializes;
-    const Tensor& written = program_.tensor(statement.tensor);
+                       !prefix.factors.empty() || !statement.initializes;
     if (apart)
-      scan.tensor =
-          add_temporary(program_, statement.tensor + ".scan", written.type, written.sizes).name;
+      scan.tensor = add_temporary(program_, statement.tensor + ".scan", prefix.value.type(),
+                                  program_.tensor(statement.tensor).sizes)
+                        .name;
     else
       note_monotone(statement, prefix);
 
@@ -380,7 +411,10 @@ class Find {
     last.value = read(program_.tensor(scan.tensor), statement.subscripts);
     if (prefix.rescaled && prefix.rescaled->outside.defined())
       last.value = last.value * prefix.rescaled->outside;
-    if (prefix.outside.defined()) last.value = choose_lazily(prefix.outside, last.value, same);
+    if (!prefix.factors.empty()) last.value = multiply_result(last.value, statement, prefix);
+    if (prefix.outside.defined())
+      last.value = choose_lazily(prefix.outside, last.value,
+                                 identity(statement.reduction, last.value.type()));
     if (prefix.elsewhere.defined()) {
       const Expr d = make_variable(prefix.result.name);
       const Expr others = prefix.up_to ? d + offset < terms - 1 : d + offset > 0;
@@ -390,6 +424,26 @@ class Find {
     if (statement.initializes) assign(last);
     statements.push_back(last);
     return statements;
+  }
+
+  /// A sum of terms with the factors that these are without, in the type of the statement. A sum of
+  /// no terms is 0 whatever they are.
+  static Expr multiply_result(const Expr& sum, const Statement& statement, const Prefix& prefix) {
+    const Type type = statement.value.type();
+    Expr value = sum;
+    for (Factor factor : prefix.factors) {
+      factor.value = Halide::cast(sum.type(), factor.value);
+      value = multiply(value, factor);
+    }
+    value = Halide::cast(type, value);
+    const int64_t terms = extent_of(prefix.term), results = extent_of(prefix.result);
+    const int offset = static_cast<int>(prefix.offset);
+    const Expr d = make_variable(prefix.result.name);
+    const Expr none = make_zero(type);
+    if (prefix.up_to && offset < 0) return choose_lazily(d >= -offset, value, none);
+    if (!prefix.up_to && results - 1 + prefix.offset >= terms)
+      return choose_lazily(simplify(d + offset < static_cast<int>(terms)), value, none);
+    return value;
   }
 
   /// The reduction of what every term is made of, over the indices that are not compared.
@@ -414,8 +468,7 @@ class Find {
                                  made.value, identity(statement.reduction, made.value.type()));
     made.initializes = true;
     made.meaning.clear();
-    write_temporary(program_, made, statement.tensor + ".terms",
-                    program_.tensor(statement.tensor).type, over);
+    write_temporary(program_, made, statement.tensor + ".terms", made.value.type(), over);
     return made;
   }
 

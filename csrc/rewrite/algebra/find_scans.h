@@ -12,8 +12,10 @@ namespace tc::ir {
 /// first where k >= d. That is done for sums, products, and extremes of numbers where the condition
 /// compares a reduction index with a result index at a constant distance, such that a result has at
 /// most one term more than its neighbour; where what is compared elsewhere is no identity, it has
-/// to be the same for all terms, and the reduction an extreme. What a term sums over other indices
-/// is summed first, and conditions of the result alone are asked once. Where M is such a scan of
+/// to be the same for all terms, and the reduction an extreme. What all terms of a result are
+/// multiplied or divided by is left to a statement behind the scan, which is in double then, so
+/// that a sum that the text keeps small stays finite. What a term sums over other indices is summed
+/// first, and conditions of the result alone are asked once. Where M is such a scan of
 /// integers that only grows or only falls, a condition M(n, k) == M(n, d) starts the sums anew
 /// wherever M changes (segmented scans; Blelloch, Prefix sums and their applications, 1990, section
 /// 1.5). Runs on a specialised program whose indices count from 0, after widen_accumulators.
