@@ -44,6 +44,12 @@ constexpr int64_t kNestedSavings = 20000;
 constexpr double kNestedShare = 0.9;
 /// Operations that an element of a temporary costs, written once and read again. A choice.
 constexpr double kElementOperations = 4;
+/// The same of a scan that is multiplied and summed behind it, whose temporary may leave the
+/// caches.
+constexpr double kScannedOperations = 24;
+/// Bytes of such a temporary, and of one that a condition leaves with more points than the result.
+/// A choice.
+constexpr double kNestedBytes = 1 << 30;
 /// Terms that have to be spared where two statements sum the same, and of how many an element is
 /// the sum, also where a condition is taken out of one. Choices.
 constexpr int64_t kSharedSavings = 4096, kSharedTerms = 8;

@@ -88,6 +88,55 @@ def test_sums_over_other_indices() -> None:
     assert torch.equal(executor(q, x), q * (x * x).sum(2).cumsum(0))
 
 
+ATTENTION = "Q(t, d) * K(s, d) * V(s, e)"
+
+
+def attention(condition: str, dtype: str = "float") -> str:
+    return f"""def f({dtype}(T, D) Q, {dtype}(T, D) K, {dtype}(T, E) V) -> (O) {{
+        O(t, e) +=! {condition} ? {ATTENTION} : 0 where t in 0:T, s in 0:T }}"""
+
+
+@pytest.mark.parametrize("condition", ["s <= t", "s < t", "s >= t", "t < s"])
+@pytest.mark.parametrize("dtype", ["float", "double", "half"])
+def test_a_factor_of_another_reduction(condition: str, dtype: str) -> None:
+    """Each of its points has a scan: the states of linear attention."""
+    q, k, v = (integers(60, n, dtype=FLOATS[dtype]) for n in (6, 6, 10))
+    executor = compiled(attention(condition, dtype), q, k, v)
+    assert "O.wide.scan" in executor.explain() or "O.scan" in executor.explain()
+    rows = torch.arange(60)
+    kept = eval(condition, {"t": rows[:, None], "s": rows[None, :]})
+    wanted = (kept * (q.double() @ k.double().t())) @ v.double()
+    torch.testing.assert_close(executor(q, k, v).double(), wanted, rtol=1e-3, atol=0)
+
+
+OTHERS_BESIDE = {
+    # As derivatives of states have it.
+    "a derivative": "O(s, d) +=! s <= t ? G(t, d, e) * V(s, e) : 0",
+    "results in another order": "O(d, s) +=! s <= t ? G(t, d, e) * V(s, e) : 0",
+    "an index of the factor alone": "O(s, d) +=! s <= t ? G(t, d, 0) * V(s, e) : 0",
+    "a sum of all": "O(s) +=! s <= t ? G(t, d, e) * V(s, e) : 0",
+    "a condition of terms": "O(s, d) +=! s <= t && t != 5 && e > 0 ? G(t, d, e) * e * s : 0",
+    "a condition of results": "O(s, d) +=! s <= t && s > 4 ? G(t, d, e) * V(s, e) : 0",
+    "going on": "O(s, d) += s <= t ? G(t, d, e) * V(s, e) : 0",
+    "reads inside": "O(s, d) +=! s + 3 <= t ? G(t - 3, d, e) * V(s + 3, e) : 0",
+}
+
+
+@pytest.mark.parametrize("statement", OTHERS_BESIDE.values(), ids=OTHERS_BESIDE)
+def test_factors_of_other_reductions(statement: str) -> None:
+    start = "O(s, d) = V(s, 0) + d where s in 0:T, d in 0:D" if " += " in statement else ""
+    text = f"""def f(float(T, D, E) G, float(T, E) V) -> (O) {{
+        {start} {statement} where s in 0:T, t in 0:T, d in 0:D, e in 0:E }}"""
+    g, v = integers(60, 5, 7), integers(60, 7)
+    executor = compiled(text, g, v)
+    assert is_scan(executor)
+    assert torch.equal(executor(g, v), reference.run(text, "f", g, v))
+
+
+def test_gradients_of_states() -> None:
+    checked_gradient(attention("s <= t", "double"), (12, 2), (12, 2), (12, 3))
+
+
 def test_going_on() -> None:
     text = """def f(float(N, D) X, float(N, D) Q) -> (O) {
         O(n, d) = X(n, d) * 3
@@ -170,6 +219,15 @@ def test_left_alone(statement: str) -> None:
 @pytest.mark.parametrize("value", ["Q(n, d) * X(n, k)", "X(n, k) / (Q(n, d) + 2)"])
 def test_gradients(value: str) -> None:
     checked_gradient(definition(f"+=! k <= d ? {value} : 0", "double"), (3, 12), (3, 12))
+
+
+def test_cuda_states() -> None:
+    values = integers(60, 6), integers(60, 6), integers(60, 10)
+    executor = tc.compile(attention("s <= t"), "f", None, *values, target="cuda:sm_90")
+    assert is_scan(executor)
+    result = torch.full((60, 10), torch.nan)
+    emulated.run(executor, values, (result,), initial=0)
+    assert torch.equal(result, (values[0] @ values[1].t()).tril() @ values[2])
 
 
 def test_cuda() -> None:

@@ -52,6 +52,9 @@ struct Prefix {
   Expr segment;
   std::optional<RescaledTerm> rescaled;  ///< of which `value` is then the value
   std::vector<Factor> factors;           ///< of each result, which terms are without
+  /// Indices of the reduction that these factors have: each point of them has a scan of its own,
+  /// and the results are summed over them.
+  std::vector<Iterator> beside;
 };
 
 /// What is maximal up to an index, or from it on.
@@ -113,6 +116,11 @@ class Find {
     return prefix ? scan(statement, *prefix) : std::vector<Statement>{statement};
   }
 
+  std::optional<double> operations(const Statement& statement) const {
+    const std::optional<Prefix> prefix = find(statement);
+    return prefix ? std::optional(operations(statement, *prefix)) : std::nullopt;
+  }
+
  private:
   std::optional<Prefix> find(const Statement& statement) const {
     const Type type = program_.tensor(statement.tensor).type;
@@ -144,9 +152,9 @@ class Find {
         const Expr distance = make_variable(result.name) - make_variable(term.name);
         // term <= result + offset, or result - offset <= term.
         if (auto offset = as_const_int(simplify(*e - distance)))
-          return Prefix{result, term, true, *offset, {}, {}, {}, {}, {}, {}};
+          return Prefix{result, term, true, *offset, {}, {}, {}, {}, {}, {}, {}};
         if (auto offset = as_const_int(simplify(*e + distance)))
-          return Prefix{result, term, false, -*offset, {}, {}, {}, {}, {}, {}};
+          return Prefix{result, term, false, -*offset, {}, {}, {}, {}, {}, {}, {}};
       }
     return std::nullopt;
   }
@@ -217,7 +225,8 @@ class Find {
   /// `inside` are conditions of terms, if there are any.
   bool take_out_factors(const Statement& statement, const Choice& choice, const Expr& inside,
                         Prefix& prefix) const {
-    std::optional<ScaledTerm> scaled = find_scaled(statement, choice.yes, prefix.result.name);
+    std::optional<ScaledTerm> scaled =
+        find_scaled(statement, choice.yes, prefix.result.name, prefix.term.name);
     if (!scaled) return false;
     prefix.value = scaled->value;
     if (inside.defined()) {
@@ -230,11 +239,75 @@ class Find {
         if (rewrite::reads_outside(factor.value, program_, statement.domain)) return false;
       prefix.value = choose_lazily(inside, prefix.value, choice.no);
     }
+    prefix.factors = std::move(scaled->factors);
+    for (const Iterator& it : reduced_indices(statement))
+      if (std::any_of(prefix.factors.begin(), prefix.factors.end(),
+                      [&](const Factor& factor) { return factor.indices.count(it.name) != 0; }))
+        prefix.beside.push_back(it);
+    if (!prefix.beside.empty()) return is_worthwhile(statement, choice, prefix);
     // The sum may be larger than any that the text makes.
     if (prefix.value.type() == Halide::Float(32))
       prefix.value = Halide::cast(Halide::Float(64), prefix.value);
-    prefix.factors = std::move(scaled->factors);
     return true;
+  }
+
+  /// Whether scans at all points of other indices of the reduction cost less than the sums of the
+  /// text, and do not take too much memory.
+  bool is_worthwhile(const Statement& statement, const Choice& choice, const Prefix& prefix) const {
+    Statement product = statement;
+    product.value = choice.yes;
+    const double now =
+        points_of(statement.domain) * static_cast<double>(factors_of(product).size());
+    const double bytes = points_of(scanned_indices(statement, prefix)) * choice.yes.type().bytes();
+    double most = machine::kNestedBytes;
+    for (const Call* read : reads_of(statement))
+      if (const auto tensor = program_.tensors.find(read_name(read));
+          tensor != program_.tensors.end()) {
+        double size = tensor->second.type.bytes();
+        for (const Expr& extent : tensor->second.sizes)
+          size *= static_cast<double>(*as_const_int(extent));
+        most = std::max(most, size);
+      }
+    return bytes <= most && operations(statement, prefix) <= machine::kNestedShare * now;
+  }
+
+  static double operations(const Statement& statement, const Prefix& prefix) {
+    return points_of(scanned_indices(statement, prefix)) * machine::kScannedOperations;
+  }
+
+  /// The results, and the indices beside them that terms have.
+  static std::vector<Iterator> scanned_indices(const Statement& statement, const Prefix& prefix) {
+    std::vector<Iterator> indices = kept_indices(statement);
+    for (const Iterator& it : terms_beside(prefix)) indices.push_back(it);
+    return indices;
+  }
+
+  static std::vector<Iterator> terms_beside(const Prefix& prefix) {
+    std::vector<Iterator> indices;
+    for (Iterator it : prefix.beside) {
+      it.reduction = false;
+      if (expr_uses_var(prefix.value, it.name)) indices.push_back(it);
+    }
+    return indices;
+  }
+
+  /// Where the indices beside results are among those of the scan: neighbours in what is read are
+  /// neighbours in what is written.
+  static size_t place_beside(const Statement& statement, const Prefix& prefix,
+                             const std::vector<Iterator>& beside) {
+    const size_t behind = statement.subscripts.size();
+    if (beside.empty() || behind == 0) return behind;
+    const auto* last = statement.subscripts.back().as<Variable>();
+    if (!last || last->name == prefix.result.name) return behind;
+    auto rows_along = [&](const std::string& index) {
+      int rows = 0;
+      for_each<Call>(prefix.value, [&](const Call* call) {
+        rows += !read_name(call).empty() && !call->args.empty() &&
+                expr_uses_var(call->args.back(), index);
+      });
+      return rows;
+    };
+    return rows_along(beside.back().name) > rows_along(last->name) ? behind : behind - 1;
   }
 
   /// Whether it reads, at the result's index, the largest of these exponents up to there, or from
@@ -339,8 +412,9 @@ class Find {
     const int terms = static_cast<int>(extent_of(prefix.term)),
               offset = static_cast<int>(prefix.offset);
     const Expr same = identity(statement.reduction, prefix.value.type());
-    if (reduced_indices(statement).size() > 1) {
-      statements.push_back(make_terms(statement, prefix));
+    const std::vector<Iterator> beside = terms_beside(prefix);
+    if (reduced_indices(statement).size() > 1 + prefix.beside.size()) {
+      statements.push_back(make_terms(statement, prefix, beside));
       const Statement& made = statements.back();
       prefix.value = read(program_.tensor(made.tensor), made.subscripts);
     }
@@ -352,7 +426,16 @@ class Find {
     scan.domain.clear();
     for (const Iterator& it : statement.domain)
       if (!it.reduction && it.name != prefix.result.name) scan.domain.push_back(it);
+    scan.domain.insert(scan.domain.end(), beside.begin(), beside.end());
     scan.domain.push_back(step);
+    const auto place = static_cast<std::ptrdiff_t>(place_beside(statement, prefix, beside));
+    std::vector<Expr> sizes = program_.tensor(statement.tensor).sizes,
+                      element = statement.subscripts;
+    for (auto it = beside.rbegin(); it != beside.rend(); ++it) {
+      sizes.insert(sizes.begin() + place, it->extent);
+      element.insert(element.begin() + place, make_variable(it->name));
+    }
+    scan.subscripts = element;
     const Expr index = make_variable(step.name);
     const Expr at = prefix.up_to ? index : (results - 1) - index;
     for (Expr& subscript : scan.subscripts)
@@ -361,9 +444,8 @@ class Find {
                        (prefix.rescaled && prefix.rescaled->outside.defined()) ||
                        !prefix.factors.empty() || !statement.initializes;
     if (apart)
-      scan.tensor = add_temporary(program_, statement.tensor + ".scan", prefix.value.type(),
-                                  program_.tensor(statement.tensor).sizes)
-                        .name;
+      scan.tensor =
+          add_temporary(program_, statement.tensor + ".scan", prefix.value.type(), sizes).name;
     else
       note_monotone(statement, prefix);
 
@@ -408,7 +490,8 @@ class Find {
 
     Statement last = statement;
     last.domain = kept_indices(statement);
-    last.value = read(program_.tensor(scan.tensor), statement.subscripts);
+    last.domain.insert(last.domain.end(), prefix.beside.begin(), prefix.beside.end());
+    last.value = read(program_.tensor(scan.tensor), element);
     if (prefix.rescaled && prefix.rescaled->outside.defined())
       last.value = last.value * prefix.rescaled->outside;
     if (!prefix.factors.empty()) last.value = multiply_result(last.value, statement, prefix);
@@ -421,7 +504,7 @@ class Find {
       last.value = combine(statement.reduction, last.value,
                            choose_lazily(simplify(others), prefix.elsewhere, same));
     }
-    if (statement.initializes) assign(last);
+    if (statement.initializes && prefix.beside.empty()) assign(last);
     statements.push_back(last);
     return statements;
   }
@@ -447,11 +530,13 @@ class Find {
   }
 
   /// The reduction of what every term is made of, over the indices that are not compared.
-  Statement make_terms(const Statement& statement, const Prefix& prefix) {
+  Statement make_terms(const Statement& statement, const Prefix& prefix,
+                       const std::vector<Iterator>& beside) {
     Statement made = statement;
     made.domain.clear();
     for (const Iterator& it : kept_indices(statement))
       if (expr_uses_var(prefix.value, it.name)) made.domain.push_back(it);
+    made.domain.insert(made.domain.end(), beside.begin(), beside.end());
     // The others are no terms of any result, and may read where nothing is.
     Iterator term = prefix.term;
     if (prefix.up_to)
@@ -461,7 +546,7 @@ class Find {
     made.domain.push_back(term);
     const std::vector<Iterator> over = made.domain;
     for (const Iterator& it : reduced_indices(statement))
-      if (it.name != term.name) made.domain.push_back(it);
+      if (it.name != term.name && !find_index(prefix.beside, it.name)) made.domain.push_back(it);
     made.value = prefix.value;
     if (!prefix.up_to && prefix.offset > 0)
       made.value = choose_lazily(make_variable(term.name) >= static_cast<int>(prefix.offset),
@@ -479,6 +564,11 @@ class Find {
 };
 
 }  // namespace
+
+std::optional<double> scan_operations(const Program& program, const Statement& statement) {
+  Program unchanged = program;
+  return Find(unchanged).operations(statement);
+}
 
 void find_scans(Program& program) {
   Find find(program);

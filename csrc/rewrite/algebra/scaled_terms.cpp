@@ -19,24 +19,19 @@ bool is_never_zero(const Expr& e, const std::vector<Iterator>& domain) {
 
 }  // namespace
 
-std::optional<ScaledTerm> find_scaled(const Statement& statement, const Expr& term,
-                                      const std::string& result) {
-  if (!term.type().is_float()) return std::nullopt;
+std::optional<ScaledTerm> find_scaled(const Statement& statement, const Expr& value,
+                                      const std::string& result, const std::string& term) {
+  if (!value.type().is_float()) return std::nullopt;
   Statement sum = statement;
-  sum.value = term;
+  sum.value = value;
   ScaledTerm scaled;
   std::vector<Factor> inside;
   for (const Factor& factor : factors_of(sum)) {
-    if (!factor.indices.count(result)) {
-      inside.push_back(factor);
-      continue;
-    }
-    for (const Iterator& it : statement.domain)
-      if (it.reduction && factor.indices.count(it.name)) return std::nullopt;
-    scaled.factors.push_back(factor);
+    if (factor.indices.count(result) && factor.indices.count(term)) return std::nullopt;
+    (factor.indices.count(result) ? scaled.factors : inside).push_back(factor);
   }
   if (scaled.factors.empty()) return std::nullopt;
-  scaled.value = inside.empty() ? make_one(term.type()) : product_of(inside);
+  scaled.value = inside.empty() ? make_one(value.type()) : product_of(inside);
   return scaled;
 }
 

@@ -13,13 +13,13 @@ namespace tc::ir {
 /// A term as a value times or through factors.
 struct ScaledTerm {
   Expr value;                   ///< has not the result's index
-  std::vector<Factor> factors;  ///< all that have the result's index, and none of the reduction's
+  std::vector<Factor> factors;  ///< all that have the result's index, and none of them the term's
 };
 
 /// Of a term q(r) * x(t) / z(r) the value x(t), and the factors q(r) and 1 / z(r). Nothing of
 /// integers, and where the result's index is anywhere else.
-std::optional<ScaledTerm> find_scaled(const Statement& statement, const Expr& term,
-                                      const std::string& result);
+std::optional<ScaledTerm> find_scaled(const Statement& statement, const Expr& value,
+                                      const std::string& result, const std::string& term);
 
 /// Whether the factors, and the reciprocals of those that divide, are finite numbers at all points
 /// of the domain, so that a zero multiplied by them is one.
