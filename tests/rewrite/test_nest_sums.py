@@ -130,6 +130,56 @@ def test_a_sum_that_goes_on() -> None:
     assert re.search(r"computed +48(\.\d)? k floating-point operations", executor.explain())
 
 
+def attention(condition: str) -> str:
+    return f"""def f(float(T, D) Q, float(T, D) K, float(T, E) V, float(T, T) M) -> (O) {{
+        O(t, e) +=! {condition} ? Q(t, d) * K(s, d) * V(s, e) : 0 where t in 0:T, s in 0:T }}"""
+
+
+MASKS = {
+    "an order": ("s <= t", lambda t, s, m: s <= t),
+    "a window": ("s <= t && t < s + 5", lambda t, s, m: (s <= t) & (t < s + 5)),
+    "data": ("M(t, s) > 0", lambda t, s, m: m > 0),
+    "data and an order": ("s <= t && M(t, s) > 0", lambda t, s, m: (s <= t) & (m > 0)),
+}
+
+
+@pytest.mark.parametrize(("condition", "mask"), MASKS.values(), ids=MASKS)
+def test_conditions_stay_outside(condition: str, mask: object) -> None:
+    q, k, v, m = integers(40, 60), integers(40, 60), integers(40, 50), integers(40, 40)
+    executor = compiled(attention(condition), q, k, v, m)
+    assert added(executor) == {"O.over_d"}
+    rows = torch.arange(40)
+    kept = mask(rows[:, None], rows[None, :], m)
+    assert torch.equal(executor(q, k, v, m), (kept * (q @ k.t())) @ v)
+
+
+def test_terms_that_a_condition_leaves_out_may_be_infinite() -> None:
+    q, k, v, m = torch.rand(40, 60), torch.rand(40, 60), torch.rand(40, 50), torch.ones(40, 40)
+    m[:, 7] = 0
+    k[7], v[7, 3] = torch.inf, torch.nan
+    executor = compiled(attention("M(t, s) > 0"), q, k, v, m)
+    assert added(executor) == {"O.over_d"}
+    kept = [s for s in range(40) if s != 7]
+    torch.testing.assert_close(executor(q, k, v, m), q @ k[kept].t() @ v[kept])
+
+
+CONDITIONS_ALONE = {
+    "of the index inside": "M(s, d) > 0 ? Q(t, d) * K(s, d) * V(s, e) : 0",
+    "that keeps reads inside": "s >= t ? Q(t, d) * P(s - t, d) * V(s, e) : 0",
+    "with another value": "s % 3 > t % 5 ? Q(t, d) * K(s, d) * V(s, e) : 1",
+}
+
+
+@pytest.mark.parametrize("value", CONDITIONS_ALONE.values(), ids=CONDITIONS_ALONE)
+def test_conditions_left_alone(value: str) -> None:
+    text = f"""def f(float(T, D) Q, float(T, D) K, float(T, E) V, float(T, D) M, float(T, D) P)
+        -> (O) {{ O(t, e) +=! {value} where t in 0:T, s in 0:T, d in 0:D, e in 0:E }}"""
+    values = [integers(*size) for size in ((20, 30), (20, 30), (20, 25), (20, 30), (20, 30))]
+    executor = compiled(text, *values)
+    assert not added(executor)
+    assert torch.equal(executor(*values), reference.run(text, "f", *values))
+
+
 def test_types() -> None:
     text = """def f({0}(I, J) A, {0}(J, K) B, {0}(K, L) C) -> (O) {{
         O(i, l) +=! A(i, j) * B(j, k) * C(k, l) }}"""

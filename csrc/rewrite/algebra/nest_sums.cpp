@@ -5,9 +5,12 @@
 #include <set>
 #include <vector>
 
+#include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "machine/limits.h"
+#include "rewrite/algebra/find_scans.h"
 #include "rewrite/algebra/inner_sums.h"
+#include "rewrite/domains/inside.h"
 #include "rewrite/program_pass.h"
 
 namespace tc::ir {
@@ -21,6 +24,19 @@ struct Candidate {
   double operations = 0;
 };
 
+/// A product, and the condition under which it is a term.
+struct Term {
+  Expr product;
+  Expr condition;  ///< undefined: always
+  bool lazy = false;
+};
+
+Term find_term(const Statement& statement) {
+  const std::optional<Choice> choice = find_choice(statement.value);
+  if (!choice || !is_const_zero(choice->no)) return {statement.value, {}, false};
+  return {choice->yes, choice->condition, !statement.value.as<Select>()};
+}
+
 class NestSums : public ProgramPass {
  public:
   using ProgramPass::ProgramPass;
@@ -29,7 +45,13 @@ class NestSums : public ProgramPass {
   std::vector<Statement> rewrite(Statement& statement) {
     std::vector<Statement> made;
     while (std::optional<Candidate> candidate = choose(statement)) {
+      const Term term = find_term(statement);
       Statement sum = take_out(candidate->inner, statement, program_, layouts_);
+      if (term.condition.defined()) {
+        const Expr none = make_zero(statement.value.type());
+        statement.value = term.lazy ? choose_lazily(term.condition, statement.value, none)
+                                    : Select::make(term.condition, statement.value, none);
+      }
       for (Statement& below : rewrite(sum)) made.push_back(std::move(below));
       made.push_back(std::move(sum));
     }
@@ -39,7 +61,10 @@ class NestSums : public ProgramPass {
  private:
   std::optional<Candidate> choose(const Statement& statement) const {
     if (!is_plain_sum(statement, program_)) return std::nullopt;
-    const std::vector<Factor> factors = join_small(factors_of(statement), statement.domain);
+    const Term term = find_term(statement);
+    Statement product = statement;
+    product.value = term.product;
+    const std::vector<Factor> factors = join_small(factors_of(product), statement.domain);
     if (std::count_if(factors.begin(), factors.end(), [](const Factor& factor) {
           return has_data(factor.value);
         }) < machine::kNestedFactors)
@@ -49,13 +74,30 @@ class NestSums : public ProgramPass {
     std::optional<Candidate> best;
     for (const Iterator& it : statement.domain) {
       if (!it.reduction) continue;
-      std::optional<Candidate> candidate = sum_first(statement, factors, it.name);
+      std::optional<Candidate> candidate = sum_first(statement, factors, term.condition, it.name);
+      if (candidate && term.condition.defined() && !may_be_unconditional(*candidate, statement))
+        continue;
       if (candidate && (!best || candidate->operations < best->operations)) best = candidate;
     }
     if (!best || best->operations > machine::kNestedShare * now ||
         now - best->operations < static_cast<double>(machine_.least(machine::kNestedSavings)))
       return std::nullopt;
+    if (term.condition.defined())
+      if (const auto scan = scan_operations(program_, statement); scan && *scan <= best->operations)
+        return std::nullopt;
     return best;
+  }
+
+  /// Whether a sum may be made at all its points, also those that a condition leaves out, whose
+  /// number no result or operand may have.
+  bool may_be_unconditional(const Candidate& candidate, const Statement& statement) const {
+    const double bytes = points_of(statement.domain, candidate.inner.kept) *
+                         program_.tensor(statement.tensor).type.bytes();
+    return bytes <= machine::kNestedBytes &&
+           std::none_of(candidate.inner.inside.begin(), candidate.inner.inside.end(),
+                        [&](const Factor& factor) {
+                          return rewrite::reads_outside(factor.value, program_, statement.domain);
+                        });
   }
 
   /// With factors that have an index of the reduction as parts of others that have all their
@@ -72,13 +114,18 @@ class NestSums : public ProgramPass {
     return factors;
   }
 
-  /// The factors that depend on `index`, summed over it and over all that only they depend on.
+  /// The factors that depend on `index`, summed over it and over all that only they depend on. The
+  /// condition stays with the others.
   static std::optional<Candidate> sum_first(const Statement& statement,
                                             const std::vector<Factor>& factors,
-                                            const std::string& index) {
+                                            const Expr& condition, const std::string& index) {
     Candidate candidate;
     InnerSum& inner = candidate.inner;
     Indices outside;
+    if (condition.defined())
+      for (const Iterator& it : statement.domain)
+        if (expr_uses_var(condition, it.name)) outside.insert(it.name);
+    if (outside.count(index)) return std::nullopt;
     for (const Factor& factor : factors) {
       // What scales every term may be what keeps their sum finite.
       bool goes_inside = factor.indices.empty() || factor.indices.count(index);
