@@ -124,3 +124,97 @@ def test_a_place_that_is_a_number_of_the_program() -> None:
         indices(2, 0, 2),
         torch.tensor([0.5, 2.0, 1.0], dtype=torch.double),
     )
+
+
+WINDOWS = {
+    "two neighbours": (
+        "double(N) x, int64(M) I, double(M) w",
+        "O(m) +=! (a == 0 ? 1 - w(m) : w(m)) * x(I(m) + a) where a in 0:2",
+        ((12,), [3, 0, 3, 9, 1, 4, 4, 7, 8], (9,)),
+    ),
+    "a filter": (
+        "double(N, C) x, int64(M) I, double(K) w",
+        "O(m, c) +=! w(k) * x(I(m) + k, c)",
+        ((12, 2), [3, 0, 3, 9, 1, 4, 4, 7, 8], (3,)),
+    ),
+    "digits": (
+        "double(N) x, int32(M) I, double(M) w",
+        "O(m) +=! w(m) * x(I(m) + 2 * a + b) where a in 0:2, b in 0:2",
+        ((13,), [3, 0, 3, 9, 1, 4, 4, 7, 8], (9,)),
+    ),
+    "strides": (
+        "double(N, C) x, int64(M) I",
+        "O(m, k, c) = x(I(m) + 2 * k, c) * (k + 2) where k in 0:3",
+        ((14, 2), [3, 0, 3, 9, 1, 4, 4, 7, 8]),
+    ),
+    "of two dimensions": (
+        "double(H, W) x, int64(M) I, int64(M) J, double(M, 2, 2) w",
+        "O(m) +=! w(m, a, b) * x(I(m) + a, J(m) - b) where a in 0:2, b in 0:2",
+        ((6, 7), [3, 0, 3, 2, 1, 4, 4, 1, 2], [1, 5, 1, 2, 3, 6, 6, 2, 1], (9, 2, 2)),
+    ),
+    "with zeros around": (
+        "double(N) x, int64(M) I, double(3) w",
+        "O(m) +=! I(m) + k >= 0 && I(m) + k < N ? w(k) * x(I(m) + k) : 0",
+        ((8,), [3, -1, 3, 6, -2, 7, 7, 1, 90], (3,)),
+    ),
+    "rows of many lengths": (
+        "double(L, D) x, int64(B) first, int64(B) count, double(T) w",
+        "O(b, t, d) = t < count(b) ? w(t) * x(first(b) + t, d) : 0",
+        ((12, 2), [0, 3, 3, 5, 9, 9, 11, 12, 12], [3, 0, 2, 4, 0, 2, 1, 0, 0], (4,)),
+    ),
+    "beside another": (
+        "double(N, P) x, int64(M) I, int64(M) J",
+        "O(m, k) = x(I(m) + k, J(m)) * (k + 2) where k in 0:3",
+        ((12, 3), [3, 0, 3, 9, 1, 4, 4, 7, 8], [0, 2, 0, 1, 1, 2, 0, 1, 0]),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", WINDOWS)
+def test_windows_that_data_places_are_scattered(kind: str) -> None:
+    """Else every element would look through all windows for those that hold it."""
+    parameters, statement, given = WINDOWS[kind]
+    inputs = [torch.tensor(g) if isinstance(g, list) else g for g in given]
+    if "int32" in parameters:
+        inputs = [g.int() if isinstance(g, torch.Tensor) else g for g in inputs]
+    text = checked_gradient(f"def f({parameters}) -> (O) {{ {statement} }}", *inputs)
+    assert re.search(r"d_x\(.*\) \+=\s", text), text
+
+
+GATHERS = {
+    "what another dimension decides": (
+        "O(i, c) = x(I(c) + i, c) * (i + 2) where i in 0:3",
+        (14, 9),
+    ),
+    "what a later dimension solves": (
+        "O(i, c) = x(I(c) + i, c + 1) * (i + 2) where i in 0:3",
+        (14, 10),
+    ),
+    "a whole dimension": ("O(c, i) = x(I(c) + i) * (i + 2) where i in 0:N - 9", (14,)),
+    "a filter with few weights": ("O(i) +=! x(I(c) + i) * w(c) where i in 0:4", (14,)),
+}
+
+
+@pytest.mark.parametrize("kind", GATHERS)
+def test_places_by_data_that_are_gathered(kind: str) -> None:
+    """Every element looks at no more than a scatter would write."""
+    statement, size = GATHERS[kind]
+    parameters = "double(N, K) x" if len(size) == 2 else "double(N) x"
+    text = checked_gradient(
+        f"def f({parameters}, int64(C) I, double(C) w) -> (O) {{ {statement} }}",
+        size,
+        torch.tensor([3, 0, 3, 9, 1, 4, 4, 7, 8]),
+        (9,),
+    )
+    assert " += " not in text and " +=\n" not in text, text
+
+
+def test_windows_by_quotients_are_gathered() -> None:
+    """The digits of an index leave few terms for every element."""
+    text = checked_gradient(
+        "def f(double(N) x, double(2) w) -> (O) {"
+        " O(m) +=! w(a) * x(m / 2 + a) where m in 0:2 * N - 2 }",
+        (7,),
+        (2,),
+    )
+    assert "in 0:N * 2" not in text.split("d_w(")[0], text

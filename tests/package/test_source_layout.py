@@ -108,7 +108,7 @@ OTHERS = {
     "ir/expressions/wrap_integers.cpp": {"kMost"},
     "isa/instructions.cpp": {"kLanes"},
     "isa/library_calls.cpp": {"kMostDimensions"},
-    "lang/gradient/invert_access.cpp": {"kSmallFactor"},
+    "lang/gradient/invert_access.cpp": {"kFew", "kSmallFactor"},
     "lang/gradient/size_products.cpp": {"kMaxWeight"},
     "lang/gradient/sums/prime_field.h": {"kPrime"},
     "lang/gradient/sums/zero_sums.cpp": {"kFar", "kSamples", "kTrials"},

@@ -15,6 +15,8 @@ namespace {
 
 /// Sizes times factors up to it are taken to have room in 32 bits.
 constexpr int64_t kSmallFactor = 255;
+/// So many terms that an element looks at are few.
+constexpr int64_t kFew = 8;
 
 ExpressionPtr quotient(const SolvedIndex& solved) {
   ExpressionPtr e = binary(Operator::Divide, solved.numerator, solved.divisor.text());
@@ -165,6 +167,41 @@ std::optional<SolvedIndex> solve_rotation(const ExpressionPtr& subscript, size_t
   return std::nullopt;
 }
 
+/// Those of the indices on which something other than a sum of multiples depends, as data or a
+/// quotient does: no element decides them.
+std::vector<std::string> find_hidden(const ExpressionPtr& e,
+                                     const std::vector<std::string>& indices) {
+  std::vector<std::string> hidden;
+  for (const std::string& index : indices)
+    if (!split_affine(e, index)) hidden.push_back(index);
+  return hidden;
+}
+
+/// Whether they have a few values together, whatever the sizes are.
+bool are_few(const std::vector<std::string>& indices, const std::map<std::string, Range>& ranges) {
+  int64_t points = 1;
+  for (const std::string& index : indices) {
+    const Range& range = ranges.at(index);
+    const auto extent = as_const_int(simplify(range.last - range.first + 1));
+    if (!extent || *extent > kFew) return false;
+    points *= std::max<int64_t>(*extent, 1);
+    if (points > kFew) return false;
+  }
+  return true;
+}
+
+/// Whether a window so wide is its dimension but for a margin that does not grow with it, or half
+/// of a dimension of a fixed size.
+bool is_most_of(const Expr& width, const Range& dimension, const ir::Program& signature) {
+  const Expr whole = simplify_size(dimension.last - dimension.first + 1, signature);
+  const Expr less = simplify_size(whole - width, signature);
+  const auto places = as_const_int(whole), lost = as_const_int(less);
+  if (places) return lost && 2 * *lost <= *places;
+  return std::none_of(signature.sizes.begin(), signature.sizes.end(), [&](const std::string& size) {
+    return expr_uses_var(whole, size) && expr_uses_var(less, size);
+  });
+}
+
 }  // namespace
 
 std::string element(size_t dimension) { return "@" + std::to_string(dimension); }
@@ -228,8 +265,27 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     settle(solved);
     done[d] = true;
   }
-  for (size_t d = 0; d < subscripts.size(); ++d) {
-    if (done[d]) continue;
+  const auto is_left = [&](const std::string& index) {
+    return std::find(left.begin(), left.end(), index) != left.end();
+  };
+  // Whether a gather would look at a whole dimension for a narrow window that data places, once for
+  // each of many values of an index that stays behind the data: a scatter takes only the window. In
+  // a sum over places that data holds, as of a filter with few weights, all are wanted everywhere.
+  const auto would_search = [&](const ExpressionPtr& rest, const std::string& index,
+                                const Expr& width, const Range& dimension) {
+    const std::vector<std::string> hidden = find_hidden(rest, free);
+    if (hidden.empty() || are_few(hidden, ranges)) return false;
+    if (is_left(index) && std::none_of(hidden.begin(), hidden.end(), is_left)) return false;
+    return !is_most_of(width, dimension, signature);
+  };
+  // A dimension that another may help, since that one decides an index behind data, comes again.
+  std::vector<size_t> order;
+  for (size_t d = 0; d < subscripts.size(); ++d)
+    if (!done[d]) order.push_back(d);
+  const size_t count = order.size();
+  for (size_t k = 0; k < order.size(); ++k) {
+    const size_t d = order[k];
+    bool searches = false;
     // divisor * element = e
     const ExpressionPtr exact = find_exact(*subscripts[d], guards);
     const ExpressionPtr factor = exact ? subscripts[d]->operands[1] : integer(1);
@@ -238,10 +294,16 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     if (!exact) {
       ExpressionPtr rest;
       const std::vector<Digit> digits = find_digits(e, free, ranges, signature, &rest);
-      for (size_t k = 0; k < digits.size(); ++k)
-        settle(solve_digit(digits, k, binary(Operator::Subtract, here, rest), d,
-                           ranges.at(digits[k].index), signature));
-      if (!digits.empty()) continue;
+      searches =
+          !digits.empty() &&
+          would_search(rest, digits[0].index,
+                       (ranges.at(digits[0].index).last + 1) * digits[0].weight.value(), shape[d]);
+      if (!digits.empty() && !searches) {
+        for (size_t digit = 0; digit < digits.size(); ++digit)
+          settle(solve_digit(digits, digit, binary(Operator::Subtract, here, rest), d,
+                             ranges.at(digits[digit].index), signature));
+        continue;
+      }
       if (auto rotation = solve_rotation(e, d, free, ranges, shape[d], signature)) {
         settle(*rotation);
         continue;
@@ -252,10 +314,9 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
     // What is left is summed over: rather an index of a fixed range, as a place in a window, than
     // one that a size bounds.
     auto rank = [&](const std::string& index, const AffineInIndex& form) {
-      bool is_left = std::find(left.begin(), left.end(), index) != left.end();
       const Range& range = ranges.at(index);
       bool is_fixed = is_const(range.first) && is_const(range.last);
-      return std::make_tuple(!is_left, is_fixed, std::abs(form.coefficient));
+      return std::make_tuple(!is_left(index), is_fixed, std::abs(form.coefficient));
     };
     for (const std::string& index : free) {
       auto form = split_affine(e, index);
@@ -265,11 +326,20 @@ InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
         best_form = *form;
       }
     }
-    if (!best) {
+    const int64_t number = std::abs(best_form.coefficient);
+    if (best && !searches) {
+      const Range& range = ranges.at(*best);
+      searches = would_search(best_form.rest, *best,
+                              (range.last - range.first + 1) * static_cast<int>(number), shape[d]);
+    }
+    if (searches && k < count) {
+      order.push_back(d);
+      continue;
+    }
+    if (!best || searches) {
       result.scattered[d] = substitute(subscripts[d], solution);
       continue;
     }
-    const int64_t number = std::abs(best_form.coefficient);
     SolvedIndex solved{*best, d, nullptr, SizeProduct(number), false, {}, {}, false};
     if (exact) result.implied.push_back(exact);
     solved.numerator = best_form.coefficient > 0 ? binary(Operator::Subtract, here, best_form.rest)

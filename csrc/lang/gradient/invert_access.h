@@ -49,8 +49,9 @@ std::string element(size_t dimension);
 /// of a place, as 2 * h + k is with k in 0:2, or W * h + w with w in 0:W; else those of `left`
 /// first, since they are the long ones, then small coefficients. A quotient is solved where one of
 /// the `guards`, all of which hold, says that the division has no rest: (y - k) / 2 with (y - k) %
-/// 2 == 0. `indices` are those of the statement in order, `ranges` theirs; `shape` holds the
-/// elements that exist.
+/// 2 == 0. A narrow window that data places, X(I(m) + k) with k in 0:3, is not solved for k unless
+/// other subscripts decide m: every element would look at all of m. `indices` are those of the
+/// statement in order, `ranges` theirs; `shape` holds the elements that exist.
 InvertedAccess invert_access(const std::vector<ExpressionPtr>& subscripts,
                              const std::vector<std::string>& indices,
                              const std::vector<std::string>& left,
