@@ -218,3 +218,40 @@ def test_windows_by_quotients_are_gathered() -> None:
         (2,),
     )
     assert "in 0:N * 2" not in text.split("d_w(")[0], text
+
+
+FUNCTIONS = {
+    "a function": "O(n) = cos(acos(x(n, y(n))) + 0.5)",
+    "a power": "O(n) = pow(x(n, y(n)), 1.5)",
+    "a logarithm": "O(n) = -log(x(n, y(n)))",
+    "a square": "O(n) = x(n, y(n)) * x(n, y(n))",
+    "of all": "O +=! pow(x(n, y(n)), 1.5) * w(y(n))",
+    "under a guard": "O(n) = y(n) != -1 ? sin(x(n, y(n))) : 0",
+    "with a place that is clamped": "O(i) = sin(x(i, min(i, 3)) * w(min(i, 3))) where i in 0:N",
+}
+
+
+@pytest.mark.parametrize("kind", FUNCTIONS)
+def test_functions_of_what_data_chooses(kind: str) -> None:
+    """They are computed for what is read, not for all that might be."""
+    y = torch.tensor([2, 0, 3, 3, 1] if kind != "under a guard" else [2, -1, 3, -1, 1])
+    text = checked_gradient(
+        f"def f(double(N, C) x, int64(N) y, double(C) w) -> (O) {{ {FUNCTIONS[kind]} }}",
+        (5, 4),
+        y,
+        (4,),
+    )
+    (elements,) = re.findall(r"d_x\(n, i1\) = (.*)|d_x\(i, i1\) = (.*)", text)
+    assert not re.search(r"[xw]\(|sin|acos|pow|/", "".join(elements).replace("int64(i1)", "")), text
+
+
+def test_a_function_of_what_a_number_of_the_program_chooses() -> None:
+    text = checked_gradient(
+        """def f(double(N) X, double(N) S) -> (O) {
+          R argmax=! S(n)
+          O = pow(X(R), 1.5)
+        }""",
+        (4,),
+        torch.tensor([0.5, 2.0, 1.0, 0.0], dtype=torch.double),
+    )
+    assert "pow" not in text.split("d_X(")[-1]

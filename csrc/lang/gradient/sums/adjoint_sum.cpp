@@ -56,8 +56,7 @@ class Summation {
           }))
         replace(std::move(quotients));
       if (!inverted.conditions.empty() || is_scatter(inverted))
-        if (auto sum =
-                run_pass(kSumWhereRead, [&] { return sum_where_read(*c, is_scatter(inverted)); }))
+        if (auto sum = run_pass(kSumWhereRead, [&] { return sum_where_read(*c, inverted); }))
           replace(std::move(*sum));
       (inverted.remaining.empty() ? single : summed).emplace_back(c, std::move(inverted));
     }
@@ -170,8 +169,10 @@ class Summation {
   }
 
   /// Where data says which element receives, or only a condition does: the sum of what it receives
-  /// over the indices that the subscripts do not mention, made first. Nothing if they mention all.
-  std::optional<Contribution> sum_where_read(const Contribution& c, bool scatters) {
+  /// over the indices that the subscripts do not mention, made first. If they mention all, what it
+  /// receives, where every element would compute it, and few do receive it; else nothing.
+  std::optional<Contribution> sum_where_read(const Contribution& c,
+                                             const InvertedAccess& inverted) {
     Contribution sum = c;
     auto is_mentioned = [&](const std::string& index) {
       return std::any_of(c.subscripts.begin(), c.subscripts.end(),
@@ -181,7 +182,9 @@ class Summation {
       list->erase(std::remove_if(list->begin(), list->end(),
                                  [&](const std::string& i) { return !is_mentioned(i); }),
                   list->end());
-    if (sum.indices.size() == c.indices.size()) return std::nullopt;
+    const bool sums = sum.indices.size() < c.indices.size();
+    const bool scatters = is_scatter(inverted);
+    if (!sums && (scatters || !computes_everywhere(c, inverted))) return std::nullopt;
     sum.guards.clear();
     for (const ExpressionPtr& guard : terms_of(c.guards)) {
       bool stays = std::all_of(c.indices.begin(), c.indices.end(), [&](const std::string& index) {
@@ -194,9 +197,9 @@ class Summation {
       }
     }
     GradientStatement statement{
-        names_.fresh(c.source + "_sum"),
+        names_.fresh(sums ? c.source + "_sum" : target_ + "_terms"),
         {},
-        ir::Reduction::Sum,
+        sums ? ir::Reduction::Sum : ir::Reduction::None,
         true,
         c.guards.empty() ? c.weight : choose(all_of(c.guards), c.weight, real(0)),
         ranges_of(c.indices, c.ranges)};
@@ -206,6 +209,23 @@ class Summation {
     sum.source_places = statement.places;
     statements_.push_back(std::move(statement));
     return sum;
+  }
+
+  /// Whether a weight has functions or quotients, or reads what differs between the elements of a
+  /// dimension that only a condition decides.
+  static bool computes_everywhere(const Contribution& c, const InvertedAccess& inverted) {
+    const ExpressionPtr weight = inverted.translate(c.weight);
+    if (any(*weight, [](const Expression& e) {
+          return (e.kind == ExpressionKind::Apply && !is_access(e)) ||
+                 is_binary(e, Operator::Divide);
+        }))
+      return true;
+    std::vector<std::string> decided;
+    for (size_t d = 0; d < inverted.scattered.size(); ++d)
+      if (std::none_of(inverted.solved.begin(), inverted.solved.end(),
+                       [&](const SolvedIndex& solved) { return solved.dimension == d; }))
+        decided.push_back(element(d));
+    return any(*weight, [&](const Expression& e) { return is_access(e) && mentions(e, decided); });
   }
 
   /// What has to hold for a term and is the same for all terms of a sum, or what differs.
