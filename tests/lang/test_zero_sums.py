@@ -91,6 +91,13 @@ FAR = {
     "remainders": "{ S(n) +=! X(n, d) - X(n, d % 30)  O(n) = S(n) * v(n) }",
     "extremes": "{ S(n) +=! X(n, d) - X(n, min(d, 30))  O(n) = S(n) * v(n) }",
     "casts": "{ S(n) +=! X(n, d) - X(n, uint8(4 * d) / 4)  O(n) = S(n) * v(n) }",
+    "even ones": "{ S(n) +=! X(n, d) - X(n, d / 2 * 2)  O(n) = S(n) * v(n) }",
+    "distances": "{ S(n) +=! X(n, abs(d - 30)) - X(n, max(d, 30) - 30) where d in 0:D"
+    "  O(n) = S(n) * v(n) }",
+    "rotations": "{ S(n) +=! w(d) * (X(n, (d + 40) % D) - X(n, (d + 41) % D))"
+    "  O(n) = S(n) * v(n) }",
+    "what small sizes do not have": "{ S(n) +=! X(n, d + 30) - X(n, d + 31) where d in 0:30"
+    "  O(n) = S(n) * v(n) }",
     "ranges": "{ S(n) +=! X(n, 30 * d) where d in 0:D / 30  O(n) = S(n) * v(n) }",
     "positions": "{ S(n) +=! X(n, d) * (d - 1) * (d - 2) * (d - 3) * (d - 4) * (d - 0)"
     "  O(n) = S(n) * v(n) }",
@@ -133,6 +140,58 @@ def test_the_largest_element_of_a_softmax_receives_nothing(name: str) -> None:
     text = tc.grad_source(tc.ops.source(name), name)
     assert "d_largest" not in text
     assert "ties" not in text
+
+
+# What is added to the scores of attention, and what of, at places of the inputs.
+BIASES = {
+    "of pairs": ("double(T, T) b", "b(i, j)", (4, 4)),
+    "of distances": ("double(R) b", "b(i - j + T - 1)", (7,)),
+    "of distances around the middle": ("double(R) b", "b(i - j + R / 2)", (8,)),
+    "of absolute distances": ("double(R) b", "b(abs(i - j))", (4,)),
+    "of distances in a circle": ("double(R) b", "b((i - j + T) % T)", (4,)),
+    "of clamped distances": ("double(R) b", "b(min(max(i - j, -2), 2) + 2)", (5,)),
+    "of blocks": ("double(R) b", "b(i / 2 * 2 + j / 2)", (4,)),
+    "of a table": ("double(R) b", "b(I(i, j))", (3,)),
+    "of a table and more": ("double(R) b", "b((I(i, j) + 2 * j) % R)", (3,)),
+}
+
+
+@pytest.mark.parametrize("kind", BIASES)
+def test_attention_with_a_bias(kind: str) -> None:
+    """The largest score receives nothing, wherever the bias of a score is read."""
+    parameter, bias, size = BIASES[kind]
+    text = checked_gradient(
+        f"""def f(double(T, D) q, double(T, D) k, double(T, D) p, {parameter}, int64(T, T) I)
+            -> (o) {{
+            s(i, j) +=! q(i, d) * k(j, d)
+            s(i, j) = s(i, j) + {bias} + 0.0 * I(i, j)
+            m(i) max=! s(i, j)
+            e(i, j) = exp(s(i, j) - m(i))
+            z(i) +=! e(i, j)
+            o(i, d) +=! e(i, j) * p(j, d)
+            o(i, d) = o(i, d) / z(i)
+        }}""",
+        *((4, 3), (4, 3), (4, 3), size),
+        torch.tensor([[0, 1, 2, 0], [1, 1, 0, 2], [2, 0, 0, 1], [2, 2, 1, 0]]),
+    )
+    assert "ties" not in text
+    assert "d_m" not in text
+
+
+# Two places by data, which in tensors of a few elements may be one: of a few pairs of tables, some
+# lead to one element in three tensors out of three.
+PAIRS = list(itertools.combinations(("bb", "dd", "gg", "kk", "oo"), 2))
+
+
+@pytest.mark.parametrize("tables", PAIRS, ids=map("".join, PAIRS))
+@pytest.mark.parametrize("tensor", ["X", "L"])
+def test_data_that_leads_to_two_elements(tables: tuple[str, str], tensor: str) -> None:
+    a, b = tables
+    text = f"""def f(double(N) X, int64(1) {a}, int64(1) {b}, double(M) w) -> (O) {{
+        L(n) = X(n) * X(n)
+        O +=! w(m) * ({tensor}({a}(0)) - {tensor}({b}(0))) where m in 0:M
+    }}"""
+    assert "0.0" not in tc.grad_source(text).split("d_w(")[-1]
 
 
 LOGARITHM = "{ M(n) max=! X(n, d)  T(n) +=! exp(X(n, d) - M(n))  "

@@ -6,9 +6,11 @@
 #include <optional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/error.h"
 #include "lang/gradient/sums/prime_field.h"
+#include "lang/gradient/sums/trial_values.h"
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
@@ -17,35 +19,6 @@ using namespace Halide::Internal;
 using namespace field;
 
 namespace {
-
-/// Thrown where something cannot be evaluated.
-struct Unknown {};
-
-/// A whole number, an element of the field, or an integer that is data: that one is a place in
-/// whatever tensor it leads to.
-struct Value {
-  enum Kind { Integer, Element, Place } kind = Element;
-  int64_t integer = 0;  ///< as a place, or in a condition
-  /// As a part of a value. Indices and sizes are few and small there: what is zero for them need
-  /// not be for others, and so each of them counts as a random number.
-  uint64_t element = 0;
-  bool indexed = false;  ///< an integer that depends on an index
-  int degree = 0;        ///< of an integer, in sizes
-  int64_t reach = 0;     ///< of an integer: what literals and sizes may add to indices
-};
-
-constexpr int64_t kFar = 1000;
-
-Value integer_value(int64_t value) {
-  const int64_t reach = value < -kFar || value > kFar ? kFar : std::abs(value);
-  return {Value::Integer, value, of_integer(value), false, 0, reach};
-}
-/// Of a truth.
-Value truth_value(bool value, bool indexed) {
-  const uint64_t number = value;
-  return {Value::Integer, value, indexed ? mix(number) % kPrime : number, indexed, 0, 0};
-}
-Value element_value(uint64_t value) { return {Value::Element, 0, value % kPrime}; }
 
 using Coordinates = std::vector<int64_t>;
 using Indices = std::map<std::string, int64_t>;
@@ -73,6 +46,7 @@ constexpr int kMostDepth = 200;
 // definition that trials can tell apart.
 constexpr int kSamples = 6;
 constexpr int kTrials = 3;
+constexpr int kFollowing = 42;  ///< where data leads to elements that are computed
 constexpr size_t kMostSizes = 9;
 
 }  // namespace
@@ -90,7 +64,7 @@ class ZeroSums::Trial {
     // them is what a literal says. As parts of values sizes are random numbers.
     for (size_t i = 0; i < signature.sizes.size(); ++i) {
       const size_t digits[kTrials] = {i % 3, i / 3 % 3, (i + 1) % 3 + 1};
-      sizes_[signature.sizes[i]] = Expr(3 + static_cast<int>(digits[number]));
+      sizes_[signature.sizes[i]] = Expr(3 + static_cast<int>(digits[number % kTrials]));
     }
     for (const Step& step : versions.steps) {
       for (const auto& [index, range] : step.ranges) count(range);
@@ -108,10 +82,15 @@ class ZeroSums::Trial {
            (chooses_ && is_zero_for(Assumption::Apart, together));
   }
 
+  /// Whether data has led to an element that is computed, of which sizes here have few: two that
+  /// differ are one in some trials.
+  bool follows() const { return follows_; }
+
  private:
   bool is_zero_for(Assumption::Kind kind, bool together) {
     assumed_ = {kind};
     depth_ = 0;
+    derives_ = false;
     points_ = &all_points_[kind];
     const GradientStatement& last = more_->back();
     try {
@@ -264,10 +243,11 @@ class ZeroSums::Trial {
   Value element(const std::string& name, const Coordinates& at) {
     const Step* step = versions_.find(name);
     const bool is_pending = !step && writes(*more_, name);
-    if (!step && !is_pending && !writes(statements_, name)) return input(name, at);
+    if (is_input(name)) return input(name, at);
     auto& known = (is_pending ? pending_ : known_)[assumed_][name];
     if (auto found = known.find(at); found != known.end()) return found->second;
     if (++depth_ > kMostDepth) throw Unknown();
+    const bool outer = std::exchange(derives_, false);
     std::optional<Value> value;
     if (step) {
       value = of_step(*step, at);
@@ -276,6 +256,7 @@ class ZeroSums::Trial {
         if (statement.target == name) add(statement, at, statement.initializes, value);
     }
     --depth_;
+    derives_ = outer;
     if (!value) throw Unknown();
     return known[at] = *value;
   }
@@ -324,50 +305,78 @@ class ZeroSums::Trial {
           value = value ? element_value(multiply(value->element, term.element)) : term;
           break;
         default:
-          value = opaque(mix(seed_, 1000 + static_cast<uint64_t>(statement.reduction)),
-                         {value.value_or(Value{}), term},
-                         ir::is_position(statement.reduction) ? Value::Place : Value::Element);
+          value =
+              opaque_value(mix(seed_, 1000 + static_cast<uint64_t>(statement.reduction)),
+                           {value.value_or(Value{}), term},
+                           ir::is_position(statement.reduction) ? Value::Place : Value::Element);
       }
       return true;
     });
   }
 
+  bool is_input(const std::string& name) const {
+    return !versions_.find(name) && !writes(*more_, name) && !writes(statements_, name);
+  }
+
+  /// Of which the caller gives elements, and says how many there are.
+  const ir::Tensor* declared(const std::string& name) const {
+    const auto known = signature_.tensors.find(name.substr(0, name.find('#')));
+    return known == signature_.tensors.end() ? nullptr : &known->second;
+  }
+
   /// A random number for every element, or place.
   Value input(const std::string& name, const Coordinates& at) const {
     uint64_t seed = mix(seed_, name);
-    for (int64_t place : at) seed = mix(seed, static_cast<uint64_t>(place));
-    auto known = signature_.tensors.find(name.substr(0, name.find('#')));
-    if (known == signature_.tensors.end()) return element_value(seed);
-    for (size_t d = 0; d < at.size(); ++d)
-      if (at[d] < 0 || at[d] >= bound(known->second.sizes.at(d))) throw Unknown();
-    if (known->second.type.is_int_or_uint()) return {Value::Place, 0, seed % kPrime};
+    for (size_t d = 0; d < at.size(); ++d) {
+      if (!is_inside(name, d, at[d])) throw Unknown();
+      seed = mix(seed, static_cast<uint64_t>(at[d]));
+    }
+    return random(name, seed);
+  }
+
+  /// The same where it is read. A place that is not known here, or that sizes here do not have, is
+  /// what its subscript is made of: elsewhere that may be another's place, but none that differs
+  /// from it.
+  Value read_input(const Expression& e, const Indices& indices) {
+    const bool outer = std::exchange(derives_, true);
+    uint64_t seed = mix(seed_, e.name);
+    for (size_t d = 0; d < e.operands.size(); ++d) {
+      const Value at = evaluate(*e.operands[d], indices);
+      if (at.kind == Value::Element) throw Unknown();
+      // Polynomials of sizes that differ may agree in all trials.
+      const bool is_known = at.kind == Value::Integer && at.degree <= 1;
+      seed = is_known && is_inside(e.name, d, at.integer)
+                 ? mix(seed, static_cast<uint64_t>(at.integer))
+                 : mix(mix(seed, "elsewhere"), at.element);
+    }
+    derives_ = outer;
+    return random(e.name, seed);
+  }
+
+  bool is_inside(const std::string& name, size_t dimension, int64_t place) const {
+    const ir::Tensor* info = declared(name);
+    return !info || (place >= 0 && place < bound(info->sizes.at(dimension)));
+  }
+
+  Value random(const std::string& name, uint64_t seed) const {
+    const ir::Tensor* info = declared(name);
+    if (info && info->type.is_int_or_uint()) return {Value::Place, 0, seed % kPrime};
     return element_value(seed);
   }
 
   /// The coordinates of the dimension that data leads to.
   Range extent(const std::string& name, size_t dimension) const {
     if (const Step* step = versions_.find(name)) return step->shape.at(dimension);
-    auto known = signature_.tensors.find(name.substr(0, name.find('#')));
-    if (known == signature_.tensors.end()) throw Unknown();
-    return {Expr(0), known->second.sizes.at(dimension) - 1};
+    const ir::Tensor* info = declared(name);
+    if (!info) throw Unknown();
+    return {Expr(0), info->sizes.at(dimension) - 1};
   }
 
   // ---- expressions
 
-  static Value opaque(uint64_t seed, const std::vector<Value>& operands, Value::Kind kind) {
-    for (const Value& value : operands) seed = mix(seed, value.element);
-    return {kind, 0, seed % kPrime};
-  }
   Value opaque(const std::string& what, const std::vector<Value>& operands,
                Value::Kind kind = Value::Element) const {
-    return opaque(mix(seed_, what), operands, kind);
-  }
-
-  /// Narrow types hold the small indices and sizes that are tried, but not all.
-  static void expect_to_hold(const Value& value, const Type& type) {
-    if (value.kind != Value::Integer || type.is_bool() || type.bits() == 0 || type.bits() >= 32)
-      return;
-    if (value.indexed || (value.degree && type.is_int_or_uint())) throw Unknown();
+    return opaque_value(mix(seed_, what), operands, kind);
   }
 
   /// Of rounding, and of numbers that wrap around, nothing is known but that 0 stays 0. What
@@ -407,6 +416,8 @@ class ZeroSums::Trial {
                      ? truth_value(!is_true(value), value.indexed)
                      : element_value(complement(truth(*e.operands[0], value)));
         Value negative = value.kind == Value::Integer ? value : Value();
+        if (derives_ && value.kind != Value::Integer && value.kind != Value::Element)
+          negative.kind = Value::Derived;
         negative.integer = -value.integer;
         negative.element = (kPrime - value.element) % kPrime;
         return negative;
@@ -426,6 +437,7 @@ class ZeroSums::Trial {
   /// A condition as a number: any one of the field in the place of 0 and 1, where data decides it.
   /// A polynomial that is zero for all numbers is zero for these.
   uint64_t truth(const Expression& e, const Value& value) {
+    if (value.kind == Value::Derived) throw Unknown();
     if (value.kind == Value::Integer) {
       decides_ = true;
       return is_true(value) ? 1 : 0;
@@ -479,18 +491,24 @@ class ZeroSums::Trial {
   }
 
   Value applied(const Expression& e, const Indices& indices) {
+    if (e.binding == Binding::Tensor && is_input(e.name)) return read_input(e, indices);
     std::vector<Value> operands;
     for (const ExpressionPtr& operand : e.operands) operands.push_back(evaluate(*operand, indices));
-    if (e.binding != Binding::Tensor) return opaque(e.name, operands);
+    if (e.binding != Binding::Tensor) {
+      const bool derives = derives_ && e.type.is_int_or_uint() &&
+                           std::all_of(operands.begin(), operands.end(), is_whole);
+      return opaque(e.name, operands, derives ? Value::Derived : Value::Element);
+    }
     Coordinates at;
     for (size_t d = 0; d < operands.size(); ++d) {
-      if (operands[d].kind == Value::Element) throw Unknown();
+      if (operands[d].kind == Value::Element || operands[d].kind == Value::Derived) throw Unknown();
       if (operands[d].kind == Value::Integer) {
         // Polynomials of sizes that differ may agree in all trials.
         if (operands[d].degree > 1) throw Unknown();
         at.push_back(operands[d].integer);
         continue;
       }
+      follows_ = true;
       const Range range = extent(e.name, d);
       const int64_t first = bound(range.first), count = bound(range.last) - first + 1;
       if (count < 1) throw Unknown();
@@ -515,7 +533,10 @@ class ZeroSums::Trial {
     }
     if (a.kind == Value::Integer && b.kind == Value::Integer && !e.type.is_float()) {
       const bool indexed = a.indexed || b.indexed;
-      if (!is_comparison(e)) return of_integers(e.op, a, b, indexed);
+      if (!is_comparison(e)) {
+        if (derives_ && rounds(e.op)) return derived_value(seed_, e.op, a, b);
+        return of_integers(e.op, a, b, indexed);
+      }
       // Sizes, and numbers that sizes here do not reach, decide otherwise elsewhere.
       if (a.reach > 1 || b.reach > 1) throw Unknown();
       const bool result = compare(e.op, a.integer, b.integer);
@@ -523,6 +544,9 @@ class ZeroSums::Trial {
       decides_ = decides_ || indexed;
       return truth_value(result, indexed);
     }
+    if (is_comparison(e) && (a.kind == Value::Derived || b.kind == Value::Derived)) throw Unknown();
+    if (derives_ && is_whole(a) && is_whole(b) && !is_comparison(e) && !e.type.is_float())
+      return derived_value(seed_, e.op, a, b);
     const uint64_t x = a.element, y = b.element;
     switch (e.op) {
       case Operator::Add: return element_value(x + y);
@@ -535,46 +559,6 @@ class ZeroSums::Trial {
           return opaque("/", {a, b});
         return element_value(multiply(x, inverse(y)));
       default: return opaque(concat("operator ", static_cast<int>(e.op)), {a, b});
-    }
-  }
-
-  /// Of a whole number as a condition.
-  static bool is_true(const Value& value) {
-    if (value.reach > 1) throw Unknown();
-    return value.integer != 0;
-  }
-
-  static Value of_integers(Operator op, const Value& a, const Value& b, bool indexed) {
-    const int64_t sum = a.reach + b.reach, product = sum + a.reach * b.reach;
-    switch (op) {
-      case Operator::Add:
-        return {Value::Integer, a.integer + b.integer,        (a.element + b.element) % kPrime,
-                indexed,        std::max(a.degree, b.degree), std::min(sum, kFar)};
-      case Operator::Subtract:
-        return {Value::Integer,
-                a.integer - b.integer,
-                (a.element + (kPrime - b.element)) % kPrime,
-                indexed,
-                std::max(a.degree, b.degree),
-                std::min(sum, kFar)};
-      case Operator::Multiply:
-        return {Value::Integer, a.integer * b.integer, multiply(a.element, b.element),
-                indexed,        a.degree + b.degree,   std::min(product, kFar)};
-      case Operator::And: return truth_value(is_true(a) && is_true(b), indexed);
-      case Operator::Or: return truth_value(is_true(a) || is_true(b), indexed);
-      default: throw Unknown();  // what rounds, or is an extreme, says nothing of other sizes
-    }
-  }
-
-  static bool compare(Operator op, int64_t a, int64_t b) {
-    switch (op) {
-      case Operator::Less: return a < b;
-      case Operator::LessEqual: return a <= b;
-      case Operator::Greater: return a > b;
-      case Operator::GreaterEqual: return a >= b;
-      case Operator::Equal: return a == b;
-      case Operator::NotEqual: return a != b;
-      default: throw Unknown();
     }
   }
 
@@ -595,17 +579,19 @@ class ZeroSums::Trial {
   int depth_ = 0;
   bool decides_ = false;  ///< whether an index has decided a condition
   bool chooses_ = false;  ///< the same of data
+  bool follows_ = false;
+  bool derives_ = false;  ///< in a subscript of an input, which may be one that is not known
   Assumption assumed_;
   std::map<const Expression*, int> outcomes_;  ///< of comparisons of indices: 1 true, 2 false
   std::set<ExpressionPtr> kept_;               ///< whose parts these are
 };
 
 ZeroSums::ZeroSums(const Versions& versions, const ir::Program& signature,
-                   const std::vector<GradientStatement>& statements) {
+                   const std::vector<GradientStatement>& statements)
+    : versions_(versions), signature_(signature), statements_(statements) {
   if (signature.sizes.size() > kMostSizes) return;
   try {
-    for (uint64_t number = 0; number < kTrials; ++number)
-      trials_.push_back(std::make_unique<Trial>(versions, signature, statements, number));
+    for (int number = 0; number < kTrials; ++number) add_trial();
   } catch (const Unknown&) {
     trials_.clear();
   }
@@ -613,10 +599,19 @@ ZeroSums::ZeroSums(const Versions& versions, const ir::Program& signature,
 
 ZeroSums::~ZeroSums() = default;
 
+void ZeroSums::add_trial() {
+  trials_.push_back(std::make_unique<Trial>(versions_, signature_, statements_, trials_.size()));
+}
+
 bool ZeroSums::are_zero(const std::vector<GradientStatement>& more, bool together) {
-  return !trials_.empty() && std::all_of(trials_.begin(), trials_.end(), [&](const auto& trial) {
-    return trial->is_zero(more, together);
-  });
+  if (trials_.empty()) return false;
+  bool follows = false;
+  for (size_t number = 0; number < (follows ? kFollowing : kTrials); ++number) {
+    if (number == trials_.size()) add_trial();
+    if (!trials_[number]->is_zero(more, together)) return false;
+    follows = follows || trials_[number]->follows();
+  }
+  return true;
 }
 
 }  // namespace tc::lang
