@@ -82,6 +82,9 @@ constexpr int64_t kSplitRow = 8;
 constexpr size_t kRowSegments = 4, kSubscriptPieces = 16;
 /// Statements in place of one with loops over residues. A choice.
 constexpr int64_t kResidueStatements = 4;
+/// Residues from which on, and terms of a sum up to which, a temporary has residues in the order of
+/// the row rather than apart.
+constexpr int64_t kOrderedResidues = 16, kOrderedTerms = 16;
 
 // ---- fusion (poly/fuse)
 

@@ -240,6 +240,27 @@ def test_derivatives_of_frames(text: str, length: int, window: int, hop: int) ->
     assert len(set(re.findall(r"d_x\.residues_*", executor.explain()))) == len(filters)
 
 
+SINGLE = """
+def frames(float(B, T) x, float(L) c, int hop) -> (y) {
+    y(b, t) +=! x(b, hop * t + l) * c(l)
+}
+"""
+
+
+@pytest.mark.parametrize(("length", "window"), [(2000, 400), (1999, 400), (2000, 160), (2000, 30)])
+def test_residues_of_short_sums_are_in_the_order_of_the_row(length: int, window: int) -> None:
+    """What a last statement puts in its place it reads as it writes it."""
+    signal, window = integers(3, length).requires_grad_(), integers(window)
+    wanted = signal.unfold(1, len(window), 160) @ window
+    received = integers(*wanted.shape)
+    text = tc.grad_source(SINGLE, "frames", hop=160)
+    executor = tc.compile(text, "frames_grad", OWN, signal.detach(), window, 160, received)
+    assert re.search(r"d_x\(.*\) = d_x\.residues\(.*t/160, t % 160\)", executor.explain())
+    ours, _ = executor(signal.detach(), window, 160, received)
+    (theirs,) = torch.autograd.grad(wanted, [signal], received)
+    assert torch.equal(ours, theirs)
+
+
 def test_terms_that_do_not_count_are_not_computed() -> None:
     """What a residue leaves out adds nothing, whatever it would be."""
     text = "def f(float(N) A, float(K) B) -> (O) { O(y) +=! (y - k) % 2 == 0 ? A(y) * B(k) : 0 }"

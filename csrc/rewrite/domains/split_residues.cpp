@@ -145,12 +145,18 @@ std::vector<Piece> pieces(const Statement& statement, const Residues& residues, 
   return all;
 }
 
-/// Where residues stand: indices in front of it are the same for all of them, so that loops over
-/// these can be shared with what comes before and behind.
-size_t first_result(const std::vector<Residues>& all) {
+/// Where residues stand in a domain. In front of the first of their indices: indices in front of
+/// it are the same for all of them, so that loops over these can be shared with what comes before
+/// and behind. Many residues of rows that are sums of few terms stand behind the quotients, in the
+/// order of the row: there the last statement takes most of the time, and copies whole rows so.
+size_t place_of_residues(const Statement& statement, const std::vector<Residues>& all) {
   size_t first = all.front().result;
   for (const Residues& residues : all) first = std::min(first, residues.result);
-  return first;
+  if (first + 1 != kept_indices(statement).size()) return first;
+  const int64_t terms = divide_up(count_points(reduced_indices(statement)), all.front().modulus);
+  const int64_t count = std::min(all.front().modulus, extent_of(statement.domain[first]));
+  const bool ordered = count >= machine::kOrderedResidues && terms <= machine::kOrderedTerms;
+  return ordered ? first + 1 : first;
 }
 
 bool have_terms(const std::vector<Piece>& chosen) {
@@ -169,7 +175,7 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
   std::map<std::string, Expr> values;
   std::vector<Iterator> residues_of;
   std::vector<Expr> residue_places;
-  const size_t first = first_result(all);
+  const size_t position = place_of_residues(statement, all);
   for (size_t i = 0; i < all.size(); ++i) {
     const Piece& piece = chosen[i];
     Iterator& y = part.domain[all[i].result];
@@ -194,12 +200,12 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
       subscript = simplify_index(substitute(values, subscript));
   if (temporary) part.subscripts.clear();
   for (size_t i = 0; temporary && i < part.domain.size(); ++i) {
-    if (i == first)
+    if (i == position)
       part.subscripts.insert(part.subscripts.end(), residue_places.begin(), residue_places.end());
     if (!part.domain[i].reduction) part.subscripts.push_back(make_variable(part.domain[i].name));
   }
   if (temporary)
-    part.domain.insert(part.domain.begin() + static_cast<long>(first), residues_of.begin(),
+    part.domain.insert(part.domain.begin() + static_cast<long>(position), residues_of.begin(),
                        residues_of.end());
   if (have_terms(chosen)) {
     Bounds bounds;
@@ -257,16 +263,17 @@ std::vector<Statement> split_rows(Program& program, const Statement& statement,
     residue_subscripts.push_back(make_variable(it.name) % modulus);
     places[it.name] = make_variable(it.name) / modulus;
   }
-  const std::string& first = statement.domain[first_result(all)].name;
+  const size_t position = place_of_residues(statement, all);
   Statement last = statement;
   if (statement.initializes) assign(last);
   last.domain.clear();
-  for (const Iterator& it : statement.domain) {
-    if (it.reduction) continue;
-    if (it.name == first) {
+  for (size_t i = 0; i < statement.domain.size(); ++i) {
+    const Iterator& it = statement.domain[i];
+    if (i == position) {
       sizes.insert(sizes.end(), residue_sizes.begin(), residue_sizes.end());
       subscripts.insert(subscripts.end(), residue_subscripts.begin(), residue_subscripts.end());
     }
+    if (it.reduction) continue;
     int64_t size = extent_of(it);
     for (const Residues& residues : all)
       if (statement.domain[residues.result].name == it.name)
