@@ -116,7 +116,7 @@ def test_verdicts() -> None:
 
 @pytest.mark.slow
 def test_two_versions_take_turns() -> None:
-    options = argparse.Namespace(names=["square root, float"], facts=None, threads=1)
+    options = argparse.Namespace(names=["square root, float"], environment={}, threads=1)
     options.sets, options.rounds, options.seconds = 2, 3, 0.001
     options.benchmarks = ["functions"]
     measured, failed = ab.measure({"A": ROOT, "B": ROOT}, options)
@@ -128,7 +128,7 @@ def test_two_versions_take_turns() -> None:
 
 
 def test_a_version_that_fails_says_why() -> None:
-    options = argparse.Namespace(names=[], facts=None, threads=1)
+    options = argparse.Namespace(names=[], environment={}, threads=1)
     version = ab.Version("A", ROOT, options)
     with pytest.raises(ab.Failed, match="No module named 'nothing'"):
         version("benchmark", "nothing")
