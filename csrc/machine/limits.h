@@ -76,7 +76,8 @@ constexpr int64_t kMostCopies = 16;
 
 // ---- index sets (rewrite/domains)
 
-/// Iterations of a row from which on gathers cost more than loops of its own for its ends.
+/// Iterations of a row from which on gathers cost more than loops of its own for its ends, and of a
+/// piece of it from which on both sides of a choice do.
 constexpr int64_t kSplitRow = 8;
 /// Pieces of a row, and those of a subscript on the way to them. Choices.
 constexpr size_t kRowSegments = 4, kSubscriptPieces = 16;

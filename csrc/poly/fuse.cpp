@@ -141,6 +141,7 @@ class Rules {
     return false;
   }
 
+  /// Whether a result index runs inside of the members, one of which is that of contiguous results.
   bool leaves_row(const ScopStatement& statement, const std::vector<int>& members) const {
     const ir::MemoryAccess write = accesses(program_, *statement.source).back();
     const std::vector<ir::Iterator>& domain = statement.source->domain;

@@ -132,9 +132,8 @@ std::vector<int64_t> parallel_tiles(const RegisterBlock& block, const Constraint
       inside.push_back(last - 1);
       std::vector<int64_t> lines = sizes;
       lines[last] = members[last].extent;
-      const int64_t least = kManyTiles * cores, fewer = rows * count_tiles(members, lines) / least;
-      if (count_tiles(members, lines) < least)
-        lines[last - 1] = std::max(block.points[last - 1], fewer);
+      const int64_t least = kManyTiles * cores, tiles = count_tiles(members, lines);
+      if (tiles < least) lines[last - 1] = std::max(block.points[last - 1], rows * tiles / least);
       if (!share && count_tiles(members, lines) >= least) sizes = lines;
     }
     join_short_tasks(block, cores, sizes, inside);

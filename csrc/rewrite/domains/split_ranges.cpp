@@ -176,22 +176,13 @@ bool computes(const Expr& e) {
 /// each.
 void add_choices(const Statement& statement, const Iterator& it, Cut& cut,
                  std::set<int64_t>& ends) {
-  std::set<int64_t> all = ends;
-  poly::Context context;
-  const poly::IndexSets row(context.get(), {it});
+  std::vector<Expr> conditions;
   const auto add = [&](const Expr& e) {
     const std::optional<Choice> choice = find_choice(e);
     if (!choice || !(computes(choice->yes) || computes(choice->no))) return;
-    for (const Expr& condition : list_conditions(choice->condition)) {
-      if (has_data(condition) || variables_of(condition) != std::set<std::string>{it.name})
-        continue;
-      std::optional<isl::set> holds = row.where(condition);
-      while (holds && !holds->is_empty() && all.size() <= machine::kRowSegments) {
-        const auto [first, end] = take_run(*holds);
-        if (first > 0) all.insert(first);
-        all.insert(end);
-      }
-    }
+    for (const Expr& condition : list_conditions(choice->condition))
+      if (!has_data(condition) && variables_of(condition) == std::set<std::string>{it.name})
+        conditions.push_back(condition);
   };
   visit(
       statement.value,
@@ -203,6 +194,18 @@ void add_choices(const Statement& statement, const Iterator& it, Cut& cut,
         add(op);
         if (read_name(op).empty()) self.inside(op);
       });
+  if (conditions.empty()) return;
+  std::set<int64_t> all = ends;
+  poly::Context context;
+  const poly::IndexSets row(context.get(), {it});
+  for (const Expr& condition : conditions) {
+    std::optional<isl::set> holds = row.where(condition);
+    while (holds && !holds->is_empty() && all.size() <= machine::kRowSegments) {
+      const auto [first, end] = take_run(*holds);
+      if (first > 0) all.insert(first);
+      all.insert(end);
+    }
+  }
   context.require_memory();
   int64_t shortest = extent_of(it), begin = 0;
   for (int64_t end : all) {

@@ -67,9 +67,7 @@ class ComputeOperands : public ProgramPass {
     if (!terms || statement.reduction != Reduction::Sum || has_data(terms->condition) ||
         !equal(terms->no, identity(statement.reduction, terms->no.type())))
       return statements;
-    leaves_out_ = true;
-    const Expr yes = replace_operands(statement, terms->yes, statements);
-    leaves_out_ = false;
+    const Expr yes = replace_operands(statement, terms->yes, statements, true);
     if (!yes.same_as(terms->yes))
       statement.value = statement.value.as<Select>()
                             ? Select::make(terms->condition, yes, terms->no)
@@ -78,8 +76,9 @@ class ComputeOperands : public ProgramPass {
   }
 
  private:
+  /// `leaves_out`: the value is of some terms only.
   Expr replace_operands(const Statement& statement, const Expr& value,
-                        std::vector<Statement>& statements) {
+                        std::vector<Statement>& statements, bool leaves_out = false) {
     std::vector<std::pair<Expr, Expr>> done;
     std::set<const IRNode*> seen;
     return ir::rewrite(value, [&](const Expr& e) {
@@ -88,7 +87,7 @@ class ComputeOperands : public ProgramPass {
         if (equal(before, e)) return after;
       // Parts that several have in common come again.
       if (seen.insert(e.get()).second)
-        if (const std::optional<Operand> operand = find(statement, e)) {
+        if (const std::optional<Operand> operand = find(statement, e, leaves_out)) {
           done.emplace_back(e, write_out(statement, e, *operand, statements));
           return done.back().second;
         }
@@ -116,7 +115,8 @@ class ComputeOperands : public ProgramPass {
   };
 
   /// Nothing where a temporary is not possible or does not pay.
-  std::optional<Operand> find(const Statement& statement, const Expr& e) const {
+  std::optional<Operand> find(const Statement& statement, const Expr& e,
+                              bool leaves_out = false) const {
     const bool choice = is_choice_by_indices(e);
     const bool reduces = statement.reduction != Reduction::None;
     if (choice ? !reduces : !e.type().is_float()) return std::nullopt;
@@ -124,7 +124,7 @@ class ComputeOperands : public ProgramPass {
     if (cycles <= 0) return std::nullopt;
     const bool has_functions = count_functions(e) > 0;
     // Elements of terms that do not count are computed as well, and half of all uses are none.
-    if (leaves_out_ &&
+    if (leaves_out &&
         (choice || !has_functions || rewrite::reads_outside(e, program_, statement.domain)))
       return std::nullopt;
     SubscriptSums found = find_sums(e, statement.domain);
@@ -253,8 +253,6 @@ class ComputeOperands : public ProgramPass {
     };
     if (join_factors(factors, cost)) statement.value = product_of(factors);
   }
-
-  bool leaves_out_ = false;  ///< operands are of terms that others do not have
 };
 
 }  // namespace

@@ -17,11 +17,11 @@ namespace tc::ir {
 /// take, each of its own indices, without gaps, where every element is used often enough for its
 /// operations to pay for a statement, and where the temporary is not much larger than what is there
 /// anyway. Sums of products may combine factors in another order for it: A(m, k)*B(n, k)*s(k) as
-/// A(m, k)*(B(n, k)*s(k)). Functions may have indices as values, as cos(a(f)*t) of X(b,
-/// t)*cos(a(f)*t), and be in the terms of a sum that leaves others out, as pow(a, t - k) of k <= t
-/// ? X(k)*pow(a, t - k) : 0, where nothing has to be kept from reading. Statements without a
-/// reduction have values of fewer indices written out, cos(s*f(d)) of O(b, s, h, d), if these
-/// differ along rows of the result: loops around a row compute others once anyway. Runs on a
+/// A(m, k)*(B(n, k)*s(k)). Functions may have indices as arguments, as cos(a(f)*t) in X(b, t)*
+/// cos(a(f)*t); so may those of a sum under a condition of indices, as pow(a, t-k) in k <= t ?
+/// X(k)*pow(a, t-k) : 0, where the condition is not what keeps their reads inside. Statements
+/// without a reduction have values of fewer indices written out, cos(s*f(d)) of O(b, s, h, d), if
+/// these differ along rows of the result: loops around a row compute others once anyway. Runs on a
 /// specialised program, before collapse_dimensions; adds the layouts of its temporaries.
 void compute_operands(Program& program, Layouts& layouts, const CpuMachine& machine);
 

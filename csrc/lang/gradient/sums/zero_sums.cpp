@@ -46,7 +46,9 @@ constexpr int kMostDepth = 200;
 // definition that trials can tell apart.
 constexpr int kSamples = 6;
 constexpr int kTrials = 3;
-constexpr int kFollowing = 42;  ///< where data leads to elements that are computed
+/// Trials where data leads to elements that are computed: two of at least two are the same one in
+/// half of all trials, and in all of these with a chance below 2^-40.
+constexpr int kFollowing = 42;
 constexpr size_t kMostSizes = 9;
 
 }  // namespace
@@ -579,7 +581,7 @@ class ZeroSums::Trial {
   int depth_ = 0;
   bool decides_ = false;  ///< whether an index has decided a condition
   bool chooses_ = false;  ///< the same of data
-  bool follows_ = false;
+  bool follows_ = false;  ///< whether data has led to an element that is computed
   bool derives_ = false;  ///< in a subscript of an input, which may be one that is not known
   Assumption assumed_;
   std::map<const Expression*, int> outcomes_;  ///< of comparisons of indices: 1 true, 2 false
