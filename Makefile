@@ -8,6 +8,7 @@
 #             wanted, add the CPU index: make test TORCH="torch==2.13.0 --index-url ..."
 #   JOBS      compilers and test processes at once
 #   TESTS     quick or all: whether the tests that are marked slow run too
+#   PART      with TESTS=all, K/N: of the slow ones only the Kth of N parts
 #   MINUTES   how long `make fuzz` runs
 #   CAFFE2    where the environment is that has Caffe2, for `make test-caffe2`
 
@@ -16,6 +17,7 @@ VENV ?= .venv
 TORCH ?= torch==2.13.0
 JOBS ?= $(shell nproc)
 TESTS ?= quick
+PART ?=
 CAFFE2 ?= .venv-caffe2
 
 SHELL := /bin/bash
@@ -124,7 +126,7 @@ test-caffe2: $(VENV)/.installed
 
 # What make test leaves out: the tests marked slow (docs/testing.md says which those are).
 SELECTION_quick := -m "not slow"
-SELECTION_all :=
+SELECTION_all := $(if $(PART),--slow-part $(PART))
 ifeq ($(filter quick all,$(TESTS)),)
 $(error TESTS=$(TESTS), but it is quick or all)
 endif

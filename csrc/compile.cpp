@@ -171,6 +171,22 @@ void check_statements(const MappingOptions& options, bool cuda, const Compiled& 
                                join(std::vector<std::string>(known.begin(), known.end())));
 }
 
+/// Compiles without checks by the same options, or by the compiler's own where these are a Plan for
+/// other loops than are left without checks.
+std::shared_ptr<const runtime::Kernel> compile_unchecked(
+    const ir::Program& program, const Layouts& layouts, MappingOptions options,
+    const Target& target, const CpuMachine& machine, CompileContext context) {
+  context.binary.reset();  // the code of a kernel with checks
+  options.check_indices = false;
+  try {
+    return compile(program, layouts, options, target, machine, context);
+  } catch (const CompilationError&) {
+    options = make_options("default");
+    options.check_indices = false;
+    return compile(program, layouts, options, target, machine, context);
+  }
+}
+
 // Texts that the kernel's author alone looks at.
 constexpr const char* kLongTexts[] = {"schedule_tree", "loop_nest", "stmt"};
 
@@ -236,6 +252,12 @@ std::shared_ptr<const runtime::Kernel> make_kernel(const ir::Program& given, con
         [&](const auto&) { return !indices.ranges.empty() || !indices.compiled.empty(); });
     clock.done("index checks");
   }
+  if (!indices.in_loops.empty() && !job.context.trial)
+    (checked ? checked : kernel)->make_unchecked = [given, layouts, options = job.options,
+                                                    target = job.target, machine = job.machine,
+                                                    context = job.context] {
+      return compile_unchecked(given, layouts, options, target, machine, context);
+    };
   if (found) {
     kernel->texts.insert(found->texts.begin(), found->texts.end());
     kernel->texts["explain"] +=

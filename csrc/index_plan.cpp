@@ -20,6 +20,21 @@ bool is_cheap(const ir::Program& program, const ir::IndexCheck& check) {
          indices * machine::kIndexWork <= points(program.statements[check.access.statement].domain);
 }
 
+/// Whether elements that are within the one are within the other.
+bool implies(const ir::ElementRange& one, const ir::ElementRange& other) {
+  if (one.tensor != other.tensor || one.least < other.least || one.most > other.most) return false;
+  for (size_t d = 0; d < one.first.size(); ++d)
+    if (other.first[d] < one.first[d] ||
+        other.first[d] + other.count[d] > one.first[d] + one.count[d])
+      return false;
+  return true;
+}
+
+bool is_implied(const std::vector<ir::EntryCheck>& by, const ir::ElementRange& range) {
+  return std::any_of(by.begin(), by.end(),
+                     [&](const ir::EntryCheck& entry) { return implies(*entry.range, range); });
+}
+
 /// The same part of the tensor, in memory.
 runtime::ElementRange in_memory(const ir::ElementRange& range, const ir::Tensor& tensor,
                                 const Layout& layout) {
@@ -55,17 +70,29 @@ runtime::PartialKernel make_partial(const ir::Program& part,
 IndexPlan plan_index_checks(const ir::Program& program, bool cuda) {
   IndexPlan plan;
   plan.checks = ir::list_index_checks(program);
+  std::vector<size_t> costly;
   for (size_t c = 0; c < plan.checks.size(); ++c) {
-    std::optional<ir::EntryCheck> entry;
     // Where there is no element at all, there is none to read in place of a bad one.
-    if (!cuda && (plan.checks[c].size == 0 || is_cheap(program, plan.checks[c])))
-      entry = ir::check_at_entry(program, plan.checks, c);
+    if (cuda || (plan.checks[c].size != 0 && !is_cheap(program, plan.checks[c]))) {
+      costly.push_back(c);
+      continue;
+    }
+    const std::optional<ir::EntryCheck> entry = ir::check_at_entry(program, plan.checks, c);
     if (!entry)
       plan.in_loops.insert(c);
     else if (entry->range)
       plan.ranges.push_back(*entry);
     else
       plan.compiled.push_back(*entry);
+  }
+  // These need no pass of their own where one over the same elements is made anyway.
+  for (size_t c : costly) {
+    std::optional<ir::EntryCheck> entry;
+    if (!plan.ranges.empty()) entry = ir::check_at_entry(program, plan.checks, c);
+    if (entry && entry->range && is_implied(plan.ranges, *entry->range))
+      plan.ranges.push_back(*entry);
+    else
+      plan.in_loops.insert(c);
   }
   if (plan.compiled.size() > machine::kCompiledChecks) {
     auto moved = std::stable_partition(
@@ -85,7 +112,10 @@ std::shared_ptr<runtime::Kernel> with_index_checks(std::shared_ptr<const runtime
   const std::vector<std::string> arguments = argument_names(program);
   runtime::IndexGuards guards;
   guards.name = program.name;
+  std::vector<ir::EntryCheck> looked_at;
   for (const ir::EntryCheck& entry : plan.ranges) {
+    if (is_implied(looked_at, *entry.range)) continue;
+    looked_at.push_back(entry);
     const std::string& tensor = entry.range->tensor;
     const size_t argument = static_cast<size_t>(
         std::find(arguments.begin(), arguments.end(), tensor) - arguments.begin());

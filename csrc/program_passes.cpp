@@ -5,13 +5,13 @@
 #include "ir/compare.h"
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/wide_integers.h"
-#include "rewrite/algebra/find_scans.h"
 #include "rewrite/algebra/multiply_by_reciprocals.h"
 #include "rewrite/algebra/nest_sums.h"
 #include "rewrite/algebra/share_scatters.h"
 #include "rewrite/algebra/share_sums.h"
 #include "rewrite/algebra/share_values.h"
 #include "rewrite/algebra/split_reductions.h"
+#include "rewrite/algebra/split_sums.h"
 #include "rewrite/algebra/take_out_conditions.h"
 #include "rewrite/canonical/bring_together.h"
 #include "rewrite/canonical/collapse_dimensions.h"
@@ -31,6 +31,9 @@
 #include "rewrite/operands/gather_operands.h"
 #include "rewrite/operands/offset_tables.h"
 #include "rewrite/operands/split_columns.h"
+#include "rewrite/operands/transpose_tables.h"
+#include "rewrite/scans/find_scans.h"
+#include "rewrite/scans/pair_sums.h"
 #include "runtime/libraries.h"
 
 namespace tc {
@@ -116,8 +119,12 @@ const PassList<P, C> kProgramPasses(
          [](P& p, C& c) { ir::take_out_conditions(p.program, p.layouts, c.machine); }, is_free},
         {"multiply_by_reciprocals", "in front of those that count divisions",
          [](P& p, C&) { ir::multiply_by_reciprocals(p.program); }, is_free},
+        {"split_sums", "in front of share_sums and nest_sums, which know sums of one product",
+         [](P& p, C& c) { ir::split_sums(p.program, p.layouts, c.machine); }, is_free},
         {"share_sums", "needs layouts, and sums as the text has them",
          [](P& p, C& c) { ir::share_sums(p.program, p.layouts, c.machine); }, is_free},
+        {"sum_pairs", "in front of nest_sums, which would take conditional sums apart",
+         [](P& p, C& c) { ir::sum_pairs(p.program, p.layouts, c.machine); }, is_free},
         {"nest_sums", "behind share_sums: what is shared is summed once, whatever the order",
          [](P& p, C& c) { ir::nest_sums(p.program, p.layouts, c.machine); }, is_free},
         {"bring_together",
@@ -139,6 +146,9 @@ const PassList<P, C> kProgramPasses(
          [](P& p, C& c) { ir::make_offset_tables(p.program, p.layouts, c.machine); }, is_on_cpu},
         {"gather_operands", "behind make_offset_tables, whose tables it reads through",
          [](P& p, C& c) { ir::gather_operands(p.program, p.layouts, c.machine); }, is_on_cpu},
+        {"transpose_tables", "behind gather_operands: what is in order of use is no table any more",
+         [](P& p, C& c) { rewrite::transpose_tables(p.program, p.layouts, c.machine); },
+         makes_vectors},
         {"compute_operands", "behind gather_operands, which puts in order what this computes",
          [](P& p, C& c) { ir::compute_operands(p.program, p.layouts, c.machine); }, is_on_cpu},
         {"order_reductions", "behind all that change what operands a product has",

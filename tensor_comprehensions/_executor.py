@@ -89,8 +89,9 @@ class Executor:
         """Runs on these inputs, by place or by name.
 
         ``outputs`` are written when given, made otherwise. ``unchecked`` leaves out the comparison
-        with the inputs it was compiled for, the checks of overlap and the look at indices that are
-        data. ShapeError where the inputs are not like those, or an index leaves its tensor.
+        with the inputs it was compiled for, the checks of overlap and every look at indices that
+        are data: one outside reads or writes whatever lies there. ShapeError where the inputs are
+        not like those, or an index leaves its tensor.
         """
         if self._target.startswith("cuda:"):
             raise TCError(

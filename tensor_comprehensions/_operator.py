@@ -117,10 +117,11 @@ class Operator:
 
         One result is returned as a tensor, several as a tuple. (To type checkers, which cannot know
         how many there are, it is a tensor: that can be taken apart as well.) ``outputs``, a tensor
-        or a sequence of them, are written when given. ``unchecked`` leaves out the look at indices
-        that are data, and of ``outputs`` the checks of sizes and overlap for layouts that were seen
-        before. ShapeError names the argument that does not fit, or the index that leaves its
-        tensor, what was expected and what came.
+        or a sequence of them, are written when given. ``unchecked`` leaves out every look at
+        indices that are data, so that one outside reads or writes whatever lies there (the first
+        such call may compile), and of ``outputs`` the checks of sizes and overlap for layouts that
+        were seen before. ShapeError names the argument that does not fit, or the index that leaves
+        its tensor, what was expected and what came.
         """
         try:
             if named:

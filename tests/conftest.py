@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from cuda_cases import cases  # noqa: F401
-from sampling import sample
+from sampling import of_part, sample
 
 # Those run in the Python that has Caffe2 (make test-caffe2).
 collect_ignore = ["caffe2"]
@@ -48,10 +48,34 @@ def point_of(case: pytest.Function) -> tuple:
     return (*point, *values.values())
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--slow-part", metavar="K/N", help="of the slow cases, the Kth of N parts")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    part = config.option.slow_part
+    return f"slow cases: {f'part {part}, by --slow-part {part}' if part else 'all that -m leaves'}"
+
+
 # Before -m selects.
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Of tests that are marked `sampled`, marks those cases slow that make test leaves out."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Keeps those slow cases, sampled ones among them, that are of --slow-part."""
+    mark_slow_cases(items)
+    if config.option.slow_part:
+        try:
+            kept = of_part([item.nodeid for item in items], config.option.slow_part)
+        except ValueError as error:
+            raise pytest.UsageError(f"--slow-part: {error}") from error
+        slow = [bool(item.get_closest_marker("slow")) for item in items]
+        config.hook.pytest_deselected(
+            items=[item for item, left in zip(items, slow) if left and item.nodeid not in kept]
+        )
+        items[:] = [item for item, left in zip(items, slow) if not left or item.nodeid in kept]
+
+
+def mark_slow_cases(items: list[pytest.Item]) -> None:
+    """Those of tests that are marked `sampled`, but for the cases that make test runs."""
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled"):

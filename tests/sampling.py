@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
+import zlib
 from collections.abc import Sequence
 
 #: How often what can go wrong at any moment is made to go wrong: 25 crashes, or TC_REPEATED.
@@ -37,3 +39,13 @@ def sample(points: Sequence[tuple], every: int | None) -> list[int]:
     if len(axes) < 2:
         raise ValueError("one parameter has no combinations: say sampled(every=...)")
     return covering(list(zip(*axes, strict=True)))
+
+
+def of_part(names: Sequence[str], part: str) -> set[str]:
+    """Of the names of cases, the Kth of N parts, for `part` = "K/N". A name is always in the same
+    part, whatever the other names are."""
+    match = re.fullmatch(r"(\d+)/(\d+)", part)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise ValueError(f"{part!r} is not K/N with K from 1 to N, as 2/3")
+    k, count = int(match[1]), int(match[2])
+    return {name for name in names if zlib.crc32(name.encode()) % count == k - 1}

@@ -1,6 +1,8 @@
 #include "ir/program.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <limits>
 
 #include "base/error.h"
@@ -78,8 +80,58 @@ class PlainCalls : public IRMutator {
     Expr a = wrapped_operand(op->a), b = wrapped_operand(op->b);
     return a.defined() && b.defined() ? Node::make(a, b) : Expr();
   }
+  /// The shortest number that is the same; Halide writes six digits behind the point.
+  Expr visit(const FloatImm* op) override {
+    std::array<char, 32> digits;
+    const auto end = op->type.bits() > 32 ? std::to_chars(digits.begin(), digits.end(), op->value)
+                                          : std::to_chars(digits.begin(), digits.end(),
+                                                          static_cast<float>(op->value));
+    std::string text(digits.begin(), end.ptr);
+    if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+    return Variable::make(op->type, text);
+  }
+  /// Division that truncates and its remainder are what c_div and c_mod made of them.
+  Expr visit(const Div* op) override {
+    const auto* sum = op->a.as<Add>();
+    const auto* up = sum ? sum->b.as<Select>() : nullptr;
+    const std::optional<int64_t> divisor = as_const_int(op->b);
+    if (!up || !divisor || !is_negative(up->condition, sum->a) ||
+        !is_const(up->true_value, std::abs(*divisor) - 1) || !is_const_zero(up->false_value))
+      return IRMutator::visit(op);
+    return Div::make(mutate(sum->a), mutate(op->b));
+  }
+  Expr visit(const Add* op) override {
+    for (const auto& [down, other] : {std::pair(op->a, op->b), {op->b, op->a}}) {
+      const auto* choice = down.as<Select>();
+      const auto* both = choice ? choice->condition.as<And>() : nullptr;
+      const auto* remainder = other.as<Mod>();
+      if (both && remainder && is_negative(both->a, remainder->a) &&
+          is_const_zero(choice->false_value))
+        return mutate(other);
+    }
+    return IRMutator::visit(op);
+  }
+  Expr visit(const Select* op) override {
+    return choice_text(op->condition, op->true_value, op->false_value);
+  }
+  static bool is_negative(const Expr& condition, const Expr& e) {
+    const auto* less = condition.as<LT>();
+    return less && is_const_zero(less->b) && equal(less->a, e);
+  }
+  static Expr choice_text(const Expr& condition, const Expr& yes, const Expr& no) {
+    if (yes.type().is_bool() && is_const_zero(no))
+      return Variable::make(yes.type(), concat(part(condition), " && ", part(yes)));
+    return Variable::make(yes.type(), concat("(", part(condition), " ? ", plain_text(yes), " : ",
+                                             plain_text(no), ")"));
+  }
+  static std::string part(const Expr& e) {
+    const std::string text = plain_text(e);
+    return text.find('?') == std::string::npos ? text : "(" + text + ")";
+  }
   Expr visit(const Call* op) override {
     if (auto scan = find_scan(op)) return mutate(scan_value(scan->scan, scan->term));
+    if (op->is_intrinsic(Call::if_then_else) && op->args.size() == 3)
+      return choice_text(op->args[0], op->args[1], op->args[2]);
     if (auto checked = find_checked_index(op)) {
       // The index, which may have another type than the subscript.
       std::string text = plain_text(checked->index);

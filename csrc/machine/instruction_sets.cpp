@@ -13,13 +13,13 @@ namespace tc::machine {
 
 namespace {
 
-struct Known {
+struct KnownSet {
   const char* name;
   bool (*is_here)();
   std::vector<const char*> builds_on;  ///< those above it without which there is none
 };
 
-const std::vector<Known>& known_sets() {
+const std::vector<KnownSet>& known_sets() {
 #if defined(__x86_64__) && defined(__GNUC__)
   // The compiler takes literals only; its code asks for the operating system's part too. What it
   // may not know (Knights Landing, APX) is not asked for, and so never used.
@@ -27,7 +27,7 @@ const std::vector<Known>& known_sets() {
 #else
 #define TC_ASK(name) name, [] { return false; }
 #endif
-  static const std::vector<Known> all = {
+  static const std::vector<KnownSet> all = {
       {TC_ASK("sse4.1"), {}},
       {TC_ASK("avx"), {"sse4.1"}},
       {TC_ASK("f16c"), {"avx"}},
@@ -58,7 +58,7 @@ const std::vector<Known>& known_sets() {
 /// What TC_WITHOUT names. UsageError for what is no instruction set.
 InstructionSets left_out() {
   std::vector<std::string> known;
-  for (const Known& each : known_sets()) known.push_back(each.name);
+  for (const KnownSet& each : known_sets()) known.push_back(each.name);
   InstructionSets names;
   const char* given = std::getenv("TC_WITHOUT");
   std::istringstream list(given ? given : "");
@@ -81,7 +81,7 @@ InstructionSets usable_instruction_sets() {
 #endif
   const InstructionSets without = left_out();
   InstructionSets usable;
-  for (const Known& each : known_sets())
+  for (const KnownSet& each : known_sets())
     if (without.count(each.name) == 0 && each.is_here() &&
         std::all_of(each.builds_on.begin(), each.builds_on.end(),
                     [&](const char* name) { return usable.count(name) > 0; }))

@@ -48,12 +48,31 @@ const OperationCost& operation_cost(const std::string& name) {
       {"cos", {16, false, 20}},
       {"tanh", {34, false, 20}},
       {"erf", {22, false, 20}},
+      {"erfc", {57, false, 60}},
+      {"cbrt", {49, false, 60}},
       {"pow", {90, false, 60}},
+      // These of floats alone.
+      {"log10", {24, false, 20}},
+      {"asin", {17, false, 20}},
+      {"acos", {21, false, 20}},
+      {"atan", {21, false, 20}},
+      {"atan2", {25, false, 30}},
+      {"tan", {50, false, 40}},
+      {"hypot", {45, false, 12}},
+      {"fmod", {40, false, 20}},
+      {"remainder", {40, false, 20}},
+      {"sinh", {42, false, 50}},
+      {"cosh", {42, false, 50}},
+      {"asinh", {84, false, 60}},
+      {"acosh", {84, false, 60}},
+      {"atanh", {84, false, 60}},
       {"half", {1}},
       // A shift, which hides behind the load.
       {"bfloat16", {0}},
       // By a condition of indices: not a comparison and a selection of lanes, but of what to load.
       {"choice", {5}},
+      // Of a sum of indices where something is read: no load of neighbours, nor a copy.
+      {"clamp", {5.5}},
   };
   static const OperationCost of_library = {25, true, 20};
   const auto found = costs.find(name);

@@ -72,7 +72,7 @@ bool same(const Expr& a, const Expr& b) {
 bool same(const std::optional<ir::Scan>& a, const std::optional<ir::Scan>& b) {
   if (!a || !b) return a.has_value() == b.has_value();
   return a->reduction == b->reduction && a->goes_on.defined() == b->goes_on.defined() &&
-         a->scale.defined() == b->scale.defined();
+         a->scale.defined() == b->scale.defined() && a->adds == b->adds;
 }
 
 }  // namespace

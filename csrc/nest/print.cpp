@@ -52,7 +52,9 @@ std::string text_of(const ir::Scan& scan) {
   std::string text = concat(" scans ", ir::spelling(scan.reduction), " from ",
                             text_of(scan.neighbour), " where ", text_of(scan.position), " > 0");
   if (scan.goes_on.defined()) text += concat(" and ", text_of(scan.goes_on));
-  return scan.scale.defined() ? concat(text, ", times ", text_of(scan.scale)) : text;
+  return scan.scale.defined()
+             ? concat(text, scan.adds ? ", plus " : ", times ", text_of(scan.scale))
+             : text;
 }
 
 /// The node's own line, without its end.

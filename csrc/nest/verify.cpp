@@ -92,8 +92,11 @@ class Verify {
     const auto* neighbour = scan.neighbour.as<Load>();
     TC_INTERNAL_CHECK(neighbour && neighbour->name == compute.buffer, "a scan of ", compute.buffer,
                       " goes on from what is none of its elements");
-    TC_INTERNAL_CHECK(!scan.scale.defined() || scan.reduction == ir::Reduction::Sum, "a scan of ",
-                      compute.buffer, " that is no sum scales what is before it");
+    const bool is_extreme =
+        scan.reduction == ir::Reduction::Min || scan.reduction == ir::Reduction::Max;
+    TC_INTERNAL_CHECK(
+        !scan.scale.defined() || is_extreme || (scan.reduction == ir::Reduction::Sum && !scan.adds),
+        "a scan of ", compute.buffer, " scales what is before it in another way");
   }
 
   static void check_intrinsic(const Intrinsic& intrinsic) {

@@ -20,6 +20,9 @@ std::string describe_read(const ir::MemoryAccess& read, const Layout& layout,
   if (stride == 1)
     return concat("contiguous along ", name,
                   copied ? ", but far apart along the reduction: copied" : ", read where it lies");
+  if (stride == -1)
+    return concat("contiguous along ", name, " in reverse order",
+                  copied ? ": copied" : ", reversed in registers");
   std::string distance =
       stride ? concat("neighbours along ", name, " lie ", *stride, " elements apart")
              : concat("neighbours along ", name, " lie at varying distances");

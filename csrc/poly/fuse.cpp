@@ -76,7 +76,8 @@ class Rules {
   std::string why_apart(const Statements& group, const Statements& unit, const Statements& joint,
                         const Alignment& alignment) const {
     const ScopStatement& last = *unit.back();
-    if (loses_block(joint, alignment)) return "would take a block in registers from its group";
+    if (loses_block(joint, alignment) || outgrows_block(joint, alignment))
+      return "would take a block in registers from its group";
     if (wants_block(last) && has_other_block(group, last))
       return "is a product with a block in registers of its own";
     if (writes_beside_block(group, last)) return "writes beside a block in registers";
@@ -139,6 +140,19 @@ class Rules {
       }
     }
     return false;
+  }
+
+  /// Whether a sum that wants a block would have none: the statements of a block compute one
+  /// element for each point of the members, and one of these computes several. A scan has no block
+  /// anyway.
+  bool outgrows_block(const Statements& statements, const Alignment& alignment) const {
+    const auto computes_one = [&](const ScopStatement* statement) {
+      return statement->source->subscripts.size() == alignment[0].size();
+    };
+    return !std::all_of(statements.begin(), statements.end(), computes_one) &&
+           std::any_of(statements.begin(), statements.end(), [&](const ScopStatement* statement) {
+             return wants_block(*statement) && !ir::is_scan(*statement->source);
+           });
   }
 
   /// Whether a result index runs inside of the members, one of which is that of contiguous results.

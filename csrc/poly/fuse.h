@@ -39,8 +39,9 @@ struct Cluster {
 /// member of its results. A normalisation's passes over a row then find it in the cache. Statements
 /// that write the ends of another one's rows, however short, go with it. Reductions
 /// to single elements share a cluster as well. In turn, statements stay apart where a sum of
-/// products would lose a member along which it uses an operand again, and with it its block, and
-/// where two of them write different tensors or add up many terms.
+/// products would lose a member along which it uses an operand again, and with it its block, where
+/// others have more dimensions than such a sum, whose block computes one element for each point of
+/// the members, and where two of them write different tensors or add up many terms.
 ///
 /// A scatter always has a cluster of its own.
 ///

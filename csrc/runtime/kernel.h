@@ -1,6 +1,7 @@
 // A compiled kernel: code that can be launched, and the texts that show how it came about.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,10 +27,9 @@ class Kernel {
   /// Pointers of the parameters in order of the signature (scalars point to one element), then of
   /// the outputs in order of the return list. Unchecked; may be called from many threads.
   virtual void launch(const tc_host& host, void* const* pointers) const = 0;
-  /// The same without looking at indices that are data: where one is bad, anything may happen.
-  virtual void launch_unchecked(const tc_host& host, void* const* pointers) const {
-    launch(host, pointers);
-  }
+  /// The same without looking at indices that are data: where one is bad, anything may happen. The
+  /// first time it may compile (see make_unchecked).
+  virtual void launch_unchecked(const tc_host& host, void* const* pointers) const;
 
   /// Runs it and gives the seconds that it took, until its results were there: on a GPU by the
   /// device's own clock, without the way there.
@@ -45,6 +45,9 @@ class Kernel {
   /// What the kernel takes in memory: its code, and a guess at the rest.
   virtual int64_t bytes() const;
 
+  /// Compiles the same without checks, for the first launch that wants none; empty where the loops
+  /// of this one make none.
+  std::function<std::shared_ptr<const Kernel>()> make_unchecked;
   /// Texts and numbers that the stages leave behind.
   Texts texts;
   /// Compiles the same once more and gives all texts.
@@ -58,7 +61,12 @@ class Kernel {
   /// What `make_texts` gives, kept; null where there is none.
   std::shared_ptr<const Texts> all_texts() const;
 
+  /// The one that `make_unchecked` gives.
+  const Kernel& unchecked() const;
+
   mutable std::shared_ptr<const Texts> made_texts_;
+  mutable std::shared_ptr<const Kernel> made_unchecked_;
+  mutable std::atomic<const Kernel*> unchecked_{nullptr};  ///< the same, once it is there
 };
 
 }  // namespace tc::runtime

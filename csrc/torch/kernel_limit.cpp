@@ -9,6 +9,7 @@
 
 #include "torch/errors.h"
 #include "torch/operator.h"
+#include "torch/temporary_memory.h"
 
 namespace tc_torch {
 namespace {
@@ -77,6 +78,7 @@ void KernelLimit::trim() {
 void KernelLimit::clear() {
   std::lock_guard<std::mutex> lock(mutex_);
   drop_until(0, 0);
+  free_temporaries();
 }
 
 void KernelLimit::drop_definitions(const std::vector<std::string>& keys) {

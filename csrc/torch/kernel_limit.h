@@ -34,7 +34,7 @@ class KernelLimit {
   void set(int64_t kernels, int64_t bytes);
   Info info();
   void trim();
-  /// Forgets all kernels.
+  /// Forgets all kernels, and frees what memory their runs have left.
   void clear();
   /// Those of definitions with one of these keys (see tc_definition_key): they are compiled again,
   /// with what is known of them by then.

@@ -6,9 +6,7 @@
 #include <c10/core/CPUAllocator.h>
 #include <c10/core/DeviceGuard.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <c10/core/impl/alloc_cpu.h>
 #include <c10/util/ScopeExit.h>
-#include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,6 +17,7 @@
 
 #include "torch/after_fork.h"
 #include "torch/kernel_limit.h"
+#include "torch/temporary_memory.h"
 
 namespace tc_torch {
 namespace {
@@ -27,19 +26,6 @@ c10::Device to_device(DLDevice device) {
   return device.device_type == kDLCUDA
              ? c10::Device(c10::DeviceType::CUDA, static_cast<c10::DeviceIndex>(device.device_id))
              : c10::Device(c10::DeviceType::CPU);
-}
-
-/// Asks the system to back fresh memory with pages of 2 MiB where it holds whole ones: a kernel
-/// that writes every element once would otherwise spend most of its time in page faults (48 MB: 27
-/// ms against 4 ms). Memory below 4 MiB is left alone.
-void advise_huge_pages(void* memory, size_t bytes) {
-  constexpr uintptr_t kHugePage = 2 << 20;
-  if (bytes < 2 * kHugePage) return;
-  uintptr_t begin = reinterpret_cast<uintptr_t>(memory), end = begin + bytes;
-  begin = (begin + kHugePage - 1) / kHugePage * kHugePage;
-  end = end / kHugePage * kHugePage;
-  // Advice only: where the system knows no huge pages the kernel runs as well, more slowly.
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
 void parallel_for(void*, int64_t count, void (*task)(void*, int64_t, int64_t), void* data) {
@@ -53,12 +39,8 @@ int32_t thread_count(void*) {
 }
 
 void* allocate(void*, DLDevice device, size_t bytes) {
+  if (device.device_type == kDLCPU) return allocate_temporary(bytes);
   try {
-    if (device.device_type == kDLCPU) {
-      void* memory = c10::alloc_cpu(bytes);
-      advise_huge_pages(memory, bytes);
-      return memory;
-    }
     // Gives the thread back the device that it had.
     c10::DeviceGuard guard(to_device(device));
     return c10::GetAllocator(c10::DeviceType::CUDA)->raw_allocate(bytes);
@@ -69,7 +51,7 @@ void* allocate(void*, DLDevice device, size_t bytes) {
 
 void release(void*, DLDevice device, void* pointer) {
   if (device.device_type == kDLCPU) {
-    c10::free_cpu(pointer);
+    release_temporary(pointer);
   } else {
     c10::GetAllocator(c10::DeviceType::CUDA)->raw_deallocate(pointer);
   }

@@ -8,6 +8,7 @@ import zlib
 import numpy as np
 import pytest
 import torch
+from exact import integers
 
 import tensor_comprehensions as tc
 from tensor_comprehensions import reference
@@ -353,3 +354,30 @@ def test_values_beside_a_sum_of_products(name: str) -> None:
     for value, ours, theirs in zip(np.repeat(VALUES, 2), found, wanted, strict=True):
         theirs = torch.as_tensor(theirs).to(ours.dtype)
         torch.testing.assert_close(ours, theirs, equal_nan=True, msg=lambda m, v=value: f"{v}: {m}")
+
+
+CHOSEN_TERMS = {
+    "by rows": "k < size(m) ? A(m, k) * B(k, n) : 0",
+    "by columns": "k < size(n) ? A(m, k) * B(k, n) : 0",
+    "by a mask": "W(k, n) > 0 ? A(m, k) * B(k, n) : 0",
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN_TERMS)
+def test_terms_that_data_leaves_out(name: str) -> None:
+    """What they would multiply may be infinite or NaN, and the sum is contracted nonetheless."""
+    m = n = 40
+    text = f"""def f(float(M, K) A, float(K, N) B, int32(S) size, float(K, N) W) -> (C) {{
+      C(m, n) +=! {CHOSEN_TERMS[name]} }}"""
+    a, b = integers(m, 70), integers(70, n)
+    size, w = torch.randint(0, 71, (40,), dtype=torch.int32), integers(70, n)
+    a[3, 60], a[5, 20], b[66, 2], b[10, 7] = INF, NAN, NAN, -INF
+    steps = torch.arange(70)
+    kept = {
+        "by rows": (steps < size[:, None])[:, :, None].expand(m, 70, n),
+        "by columns": (steps[:, None] < size)[None].expand(m, 70, n),
+        "by a mask": (w > 0)[None].expand(m, 70, n),
+    }[name]
+    wanted = torch.where(kept, a[:, :, None] * b, 0).sum(1)
+    found = tc.compile(text, "f", None, a, b, size, w)(a, b, size, w)
+    torch.testing.assert_close(found, wanted, rtol=0, atol=0, equal_nan=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -17,11 +18,13 @@ import tensor_comprehensions as tc
 
 INF, NAN = float("inf"), float("nan")
 SPECIAL = [0.0, -0.0, 1.0, -1.0, INF, -INF, NAN, 0.5, -0.5, 2.0, -2.0, 3.0, -3.0, 1e-6, 30.0, -30.0]
+FLOAT_ONLY = ["log10", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh"]
 EXTREME = [88.7, 88.8, -87.3, 1e-45, -1e-45, 1e-40, 1e5, -1e5, 16777216.0, -16777217.0, 8388607.5]
 
 
 @pytest.mark.parametrize(
-    "name", ["exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tanh", "erf"]
+    "name",
+    ["exp", "exp2", "expm1", "log", "log2", "log1p", "sin", "cos", "tanh", "erf", "erfc", "cbrt"],
 )
 def test_functions_of_one_number(name: str) -> None:
     magnitudes = torch.logspace(-44, 38, 100_001)
@@ -29,7 +32,95 @@ def test_functions_of_one_number(name: str) -> None:
     x = torch.cat([x, magnitudes, -magnitudes, torch.tensor(SPECIAL + EXTREME)])
     text = f"def f(float(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
     actual = tc.define(text, namespace=f"tc_vector_functions_{name}").f(x)
-    assert_within_ulps(actual, getattr(torch, name)(x.double()), 2, finite=400_000)
+    # PyTorch has no cube root.
+    wanted = torch.from_numpy(np.cbrt(x.double().numpy())) if name == "cbrt" else None
+    exact = getattr(torch, name)(x.double()) if wanted is None else wanted
+    assert_within_ulps(actual, exact, 2, finite=400_000)
+
+
+def all_of(names: list[str], element: str = "float") -> str:
+    results = " ".join(f"O_{name}(i) = {name}(A(i))" for name in names)
+    return f"def f({element}(N) A) -> ({', '.join(f'O_{name}' for name in names)}) {{ {results} }}"
+
+
+def test_functions_of_one_float() -> None:
+    magnitudes = torch.logspace(-44, 38, 20_001)
+    x = torch.cat([torch.linspace(-110, 110, 20_001), torch.linspace(-1, 1, 40_001)])
+    near_one = 1 + torch.arange(-1000, 1000) * 2.0**-24
+    x = torch.cat([x, magnitudes, -magnitudes, near_one, torch.tensor(SPECIAL + EXTREME)])
+    names = [*FLOAT_ONLY, "tan"]
+    results = tc.define(all_of(names), namespace="tc_vector_functions_float").f(x)
+    for name, actual in zip(names, results, strict=True):
+        assert_within_ulps(actual, getattr(torch, name)(x.double()), 2, finite=20_000)
+
+
+def pairs() -> tuple[torch.Tensor, torch.Tensor]:
+    generator = torch.Generator().manual_seed(6)
+    bits = torch.randint(-(2**31), 2**31, (2, 50_000), generator=generator).to(torch.int32)
+    x, y = torch.randn(2, 50_000, generator=generator)
+    special = torch.tensor(SPECIAL + EXTREME + [3.4e38, -3.4e38, 1.2e-38])
+    x_special, y_special = torch.meshgrid(special, special, indexing="ij")
+    some, others = bits.view(torch.float32)
+    return (
+        torch.cat([some, x, x, x_special.reshape(-1)]),
+        torch.cat([others, y, x * (1 + y / 100), y_special.reshape(-1)]),
+    )
+
+
+@pytest.mark.parametrize("name", ["atan2", "hypot"])
+def test_functions_of_two_numbers(name: str) -> None:
+    x, y = pairs()
+    text = f"def f(float(N) X, float(N) Y) -> (O) {{ O(i) = {name}(X(i), Y(i)) }}"
+    actual = tc.define(text, namespace=f"tc_vector_functions_{name}").f(x, y)
+    with np.errstate(all="ignore"):
+        function = np.hypot if name == "hypot" else np.arctan2
+        exact = torch.from_numpy(function(x.double().numpy(), y.double().numpy()))
+    assert_within_ulps(actual, exact, 2, finite=100_000)
+    axes = ((x == 0) | (x.abs() == 1) | x.isinf()) & ((y == 0) | (y.abs() == 1) | y.isinf())
+    assert axes.sum() >= 36
+    assert torch.equal(actual[axes], exact[axes].float())
+
+
+@pytest.mark.parametrize("name", ["fmod", "remainder"])
+def test_remainders_are_exact(name: str) -> None:
+    generator = torch.Generator().manual_seed(7)
+    some, others = pairs()
+    quotients = torch.randint(1, 2**28, (20_000,), generator=generator) / 2
+    divisors = torch.randn(20_000, generator=generator)
+    # Beside whole quotients and halves; exactly those; and, in vectors of their own, long ones.
+    near = (quotients.double() * divisors).float()
+    tens = torch.randint(1, 2**10, (2, 20_000), generator=generator).float()
+    x = torch.cat([near, torch.nextafter(near, torch.tensor(INF)), tens[0] * tens[1] / 2, some])
+    y = torch.cat([divisors, divisors, tens[1], others])
+    text = f"def f(float(N) X, float(N) Y) -> (O) {{ O(i) = {name}(X(i), Y(i)) }}"
+    actual = tc.define(text, namespace=f"tc_vector_functions_{name}").f(x, y)
+    if name == "fmod":
+        with np.errstate(all="ignore"):
+            exact = torch.from_numpy(np.fmod(x.numpy(), y.numpy()))
+    else:
+        defined = x.isfinite() & (y != 0) & ~y.isnan()
+        numbers = zip(x[defined].tolist(), y[defined].tolist(), strict=True)
+        exact = torch.full_like(x, NAN)
+        exact[defined] = torch.tensor([math.remainder(*pair) for pair in numbers])
+    numbers = ~exact.isnan()
+    assert torch.equal(actual.isnan(), ~numbers)
+    assert torch.equal(actual[numbers].view(torch.int32), exact[numbers].view(torch.int32))
+
+
+def test_the_rest_of_a_vector_is_computed_as_vectors_are() -> None:
+    x = torch.linspace(0.001, 0.999, 1005)
+    text = all_of(["log10", "asin", "cosh", "atanh"])
+    function = tc.define(text, namespace="tc_vector_functions_rest").f
+    for few, many in zip(function(x[-3:].clone()), function(x), strict=True):
+        assert torch.equal(few, many[-3:])
+
+
+def test_tails_of_the_complementary_error_function() -> None:
+    x = torch.linspace(-7, 10.5, 200_001)
+    text = "def f(float(N) A) -> (O) { O(i) = erfc(A(i)) }"
+    actual = tc.define(text, namespace="tc_vector_functions_tails").f(x)
+    assert_within_ulps(actual, torch.erfc(x.double()), 1, finite=200_001)
+    assert actual[x < 9.1].min() > 0
 
 
 @pytest.mark.skipif(np.finfo(np.longdouble).nmant < 60, reason="nothing more exact than double")
@@ -84,6 +175,7 @@ def test_powers() -> None:
 
 
 EXPONENTS = ["2", "3.0", "-1", "0.5", "-0.5", "1.5", "-2", "-2.5", "0", "1"]
+EXPONENTS += ["4", "-3", "-4.0", "5", "-6", "7", "-7", "8", "-12", "15", "16", "-16", "17", "-17"]
 
 
 @pytest.mark.parametrize("exponent", EXPONENTS)
@@ -121,6 +213,13 @@ def test_whole_powers_and_logarithms_of_two_are_exact() -> None:
     powers, logarithms = tc.define(text, namespace="tc_vector_functions_whole").f(n)
     assert torch.equal(powers, torch.ldexp(torch.ones(277, dtype=torch.double), n).float())
     assert torch.equal(logarithms, n)
+
+
+def test_logarithms_of_powers_of_ten_are_exact() -> None:
+    n = torch.arange(11)
+    text = "def f(float(N) A) -> (O) { O(i) = log10(A(i)) }"
+    actual = tc.define(text, namespace="tc_vector_functions_ten").f((10.0 ** n.double()).float())
+    assert torch.equal(actual, n.float())
 
 
 def angles(*size: int) -> torch.Tensor:
@@ -166,12 +265,13 @@ def test_sines_under_conditions() -> None:
 
 
 @pytest.mark.parametrize("name", ["half", "bfloat16"])
-def test_sines_of_narrow_floats(name: str) -> None:
+def test_functions_of_narrow_floats(name: str) -> None:
     dtype = getattr(torch, name)
     x = (torch.randn(1000, generator=torch.Generator().manual_seed(1)) * 100).to(dtype)
-    text = f"def f({name}(N) A) -> (O) {{ O(i) = sin(A(i)) }}"
-    actual = tc.define(text, namespace=f"tc_vector_functions_{name}").f(x)
-    assert_within_ulps(actual, x.double().sin(), 1.01, finite=1000)
+    names = ["sin", "tan", "atan", "asinh"]
+    results = tc.define(all_of(names, name), namespace=f"tc_vector_functions_{name}").f(x)
+    for function, actual in zip(names, results, strict=True):
+        assert_within_ulps(actual, getattr(torch, function)(x.double()), 1.01, finite=1000)
 
 
 @pytest.mark.parametrize("columns", [2, 3, 40])
@@ -223,15 +323,15 @@ def test_functions_called_twice_stay_behind_their_conditions() -> None:
     torch.testing.assert_close(rest, exact.float())
 
 
-def test_sines_without_multiply_adds_that_round_once() -> None:
-    """The multiple of pi / 2 that is taken off has to be exact: libm's functions run instead."""
+def test_functions_without_multiply_adds_that_round_once() -> None:
+    """The multiple of pi / 2 that is taken off has to be exact: libm's sines run instead."""
     program = f"""
 import sys; sys.path.insert(0, {str(Path(__file__).resolve().parents[1])!r})
 import torch
 import tensor_comprehensions as tc
 from last_places import assert_within_ulps
 x = torch.linspace(-110, 110, 100001)
-for name in ("sin", "cos"):
+for name in ("sin", "cos", "log10", "asin", "cosh"):
     text = f"def f(float(N) A) -> (O) {{{{ O(i) = {{name}}(A(i)) }}}}"
     assert_within_ulps(tc.compile(text, "f", None, x)(x), getattr(torch, name)(x.double()), 2)
 """

@@ -155,3 +155,93 @@ def test_names_that_are_close_are_still_suggested() -> None:
         "def f(float(N) inf, float pi) -> (O) { O(i) = inf(i) * pi }", namespace="tc_inst"
     )
     assert torch.equal(t.f(torch.ones(2), 2.0), torch.full((2,), 2.0))
+
+
+#: What other languages write between the braces, the words that say what to write here, and where
+#: the caret begins.
+WRITTEN = [
+    ("O(i) = I(i) >> 1", "x >> 2 is x / 4", ">> 1", 1),
+    ("O(i) = I(i) << 1", "x << 2 is x * 4", "<< 1", 1),
+    ("O(i) = I(i) & 7", "x & 7 is x % 8", "& 7", 0),
+    ("O(i) = I(i) | 7", "no operations on the bits of integers", "| 7", 0),
+    ("O(i) = ~I(i)", "~x is -x - 1", "~", 0),
+    ("O(i) = P(i) and P(0)", "'and' is no operator; write &&", "and", 0),
+    ("O(i) = not P(i)", "'not' is no operator; write !", "not", 0),
+    ("O(i) = A(i) is None", "'is' is no operator; write ==", "is", 0),
+    ("O(i) = if P(i) then 1 else 2", "a choice is an expression", "if", 0),
+    ("O(i) = A(i) if P(i) else 0", "a choice is an expression", "if", 0),
+    ("O(i) = lambda x: x", "name a value in a where clause", "lambda", 0),
+    ("O(i) = !A(i)", "write (A(i) != 0) if that is meant", "A(i)", 0),
+    ("O(i) = None", "0.0 / 0.0 for what is missing, which isnan finds", "None", 0),
+    ("O(i) = log_sum_exp(A(i))", 'ops.load("logsumexp")', "log_sum_exp", 0),
+    ("O(i) = softmax(A)", 'ops.load("softmax")', "softmax", 0),
+    ("O = relu(A)", "write x > 0 ? x : 0", "relu", 0),
+    ("O(i) = exp(A)", "A has 1; write A(i)", "A)", 0),
+    ("O(i) = A.t", "a transpose exchanges subscripts: X(j, i)", "t }", 0),
+    ("O(i) = A.shape(0)", "write X.0 for the size", "shape", 0),
+    ("O(i) = A.sum()", "S(i) +=! A(i, k)", "sum", 0),
+    ("O(i) = A(i).exp()", "functions stand before what they are applied to", ".exp", 0),
+    ("O(i) = X(i, :)", "all elements are those of an index", ":", 0),
+    ("O(i) mean=! X(i, j)", "M(i) = S(i) / K", "mean", 0),
+    ("O(i) prod=! X(i, j)", "S(i) *=! A(i, k)", "prod", 0),
+    ("O(i) any=! P(j)", "S(i) ||=! A(i, k)", "any", 0),
+    ("O(i) -= A(i)", "O(i) += -A(i)", "-=", 0),
+    ("O(i) /= A(i)", "O(i) *= 1 / A(i)", "/=", 0),
+    ("O(i) := A(i)", "an assignment is written as =", ":=", 0),
+    ("return A", "results are named in the signature", "return", 0),
+    ("let s = A(0)", "an assignment has no word before it: s = A(0)", "let", 0),
+    ("float s = A(0)", "types stand in the signature", "s =", 0),
+    ("O(i) +=! A(j) where j < i", "O(i) +=! j < i ? A(j) : 0 where i in 0:N", "< i", 0),
+    ("O(i) +=! A(j) where 0 <= j", "a condition stands in the value", "0 <=", 0),
+    ("O(i) = A(i) where i in 0..N", "as in i in 0:N", ".N", 0),
+]
+SIGNATURE = "def f(float(N) A, float(N, M) X, int32(N) I, bool(N) P) -> (O) { "
+
+
+@pytest.mark.parametrize("body, words, at, ahead", WRITTEN)
+def test_what_other_languages_write(body: str, words: str, at: str, ahead: int) -> None:
+    with pytest.raises(tc.LanguageError) as error:
+        tc.define(f"{SIGNATURE}{body} }}")
+    assert words in str(error.value).splitlines()[0]
+    assert error.value.column == len(SIGNATURE) + f"{body} }}".index(at) + ahead + 1
+
+
+INSTEAD = [
+    ("O(i) = I(i) / 4", lambda a, x, i, p: i >> 2),
+    ("O(i) = I(i) % 8", lambda a, x, i, p: i & 7),
+    ("O(i) = I(i) * 4", lambda a, x, i, p: i << 2),
+    ("O(i) = -I(i) - 1", lambda a, x, i, p: ~i),
+    ("O(i) = !(A(i) != 0)", lambda a, x, i, p: ~a.bool()),
+    ("O(i) +=! j < i ? A(j) : 0 where i in 0:N", lambda a, x, i, p: a.cumsum(0) - a),
+    ("O(i) ||=! X(i, k) > 0", lambda a, x, i, p: (x > 0).any(1)),
+    ("S(i) +=! X(i, k) O(i) = S(i) / X.1", lambda a, x, i, p: x.mean(1)),
+]
+
+
+@pytest.mark.parametrize("body, wanted", INSTEAD)
+def test_what_is_written_instead(body: str, wanted: Callable[..., torch.Tensor]) -> None:
+    inputs = torch.randn(9), torch.randn(9, 4), torch.randint(0, 99, (9,)).int(), torch.ones(9) > 0
+    f = tc.define(f"{SIGNATURE}{body} }}", namespace="tc_instead_written").f
+    torch.testing.assert_close(f(*inputs), wanted(*inputs))
+
+
+def test_an_index_of_python_from_the_end() -> None:
+    f = tc.define("def f(float(N, M) X) -> (O) { O(i) = X(i, -1) }", namespace="tc_negative").f
+    with pytest.raises(tc.TCError, match="indices count from 0, and the last one is 3; pass"):
+        f(torch.ones(2, 4))
+
+
+@pytest.mark.parametrize("name", ["y0", "y1", "j0", "j1", "jn", "exp"])
+def test_names_of_functions_are_reserved(name: str) -> None:
+    words = f"'{name}' is a built-in function and cannot be redefined"
+    with pytest.raises(tc.LanguageError, match=words) as error:
+        tc.define(f"def f(float(N) {name}) -> (O) {{ O(i) = {name}(i) }}")
+    assert ("Bessel" in str(error.value)) == (name != "exp")
+    assert f"such as {name}_in" in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["y0_in", "y_0", "gamma", "div", "beta", "mod", "sum", "lambda"])
+def test_names_that_are_free(name: str) -> None:
+    text = f"def f(float(N) {name}) -> (O) {{ O(i) = {name}(i) }}"
+    f = tc.define(text, namespace=f"tc_free_{name}").f
+    assert torch.equal(f(torch.ones(3)), torch.ones(3))

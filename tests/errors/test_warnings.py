@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 
 import pytest
+import torch
 from workloads import WORKLOADS
 
 import tensor_comprehensions as tc
 from tensor_comprehensions._define import parse
 
 PRODUCT = "def f(float(M, K) A, float(N) B, float s, float() t) -> (C) "
+OVERLAP = "def f(float(T, K) x, float(K) w, int(T) at, float(N) like) -> (float(N) y) "
 CALLEE = "def g(float(N) A) -> (P, Q) { P(i) = A(i) Q(i) = 2 * A(i) }\n"
 
 # Text, words, line, column.
@@ -87,6 +89,14 @@ SUSPECT = [
         46,
     ),
 ]
+SUSPECT.append(
+    (
+        OVERLAP + "{ y(t * 4) +=! x(t, k) * w(0) }",
+        "k is summed over, but of the factors only x(t, k) has it. If w(0)",
+        1,
+        96,
+    )
+)
 LEFT_ALONE = [
     PRODUCT + "{ C(m) +=! A(m, k) }",
     PRODUCT + "{ C(m) +=! s * A(m, k) }",
@@ -98,6 +108,12 @@ LEFT_ALONE = [
     PRODUCT + "{ C(m, n) +=! A(m, k) * k * B(n) }",
     PRODUCT + "{ C(m) +=! (A(m, k) - B(0)) * (A(m, k) - B(0)) }",
     "def f(float(N) A, int(N) I) -> (B) { B(i) +=! A(i + k) * A(k) }",
+    # An index in the place of a scatter is summed only where places meet.
+    OVERLAP + "{ y(t * 4 + k) +=! x(t, k) * w(k) }",
+    OVERLAP + "{ y(at(t) + k) +=! x(t, k) * w(k) }",
+    OVERLAP + "{ y(at(t)) +=! x(t, k) * w(k) }",
+    OVERLAP + "{ y(p) +=! x(t, k) * w(k) where p = t * 4 + k }",
+    OVERLAP + "{ y(n) = 0.0 * like(n) y(t * 4 + k) += w(k) * x(t, k) }",
     "def f(float(N) A) -> (B) { B(i) = i > 0 ? A(i - 1) : 0 where i in 0:N }",
     "def f(float(N) A, float(N) B) -> (C) { C(i) = i > 3 ? A(i) : B(i) }",
     "def f(float(N) A) -> (B) { B(i) = i % 2 == 0 ? A(i + 1) : A(i) }",
@@ -138,3 +154,17 @@ def test_logged_once(caplog: pytest.LogCaptureFixture) -> None:
             tc.define("def once(float(N) A) -> (B) { B(i) += A(i) }", namespace="tc_warnings")
     assert len(caplog.records) == 1
     assert "Reduction without initialization" in caplog.records[0].getMessage()
+
+
+def test_overlap_add_and_its_derivative(caplog: pytest.LogCaptureFixture) -> None:
+    text = OVERLAP + "{ y(t * 4 + k) +=! x(t, k) * w(k) }"
+    x, w = torch.randn(5, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+    at, like = torch.zeros(5, dtype=torch.int32), torch.empty(24)
+    with caplog.at_level(logging.WARNING, logger="tensor_comprehensions"):
+        y = tc.make_autograd(tc.define(text, namespace="tc_overlap").f)(x, w, at, like)
+        found = torch.autograd.grad(y.square().sum(), (x, w))
+    assert not caplog.records
+    frames = (x * w).T[None]
+    wanted = torch.nn.functional.fold(frames, (1, 24), (1, 8), stride=(1, 4)).flatten()
+    torch.testing.assert_close(y, wanted)
+    torch.testing.assert_close(found, torch.autograd.grad(wanted.square().sum(), (x, w)))

@@ -297,9 +297,18 @@ class Generator:
         )
         if self.chance(0.5):
             return made
-        return self.state(
-            (n, m), "ij", "+=!", f"{made.at('i', 'r')} * {a.at('j', 'r')} * {x.at('i', 'j')}"
-        )
+        value = f"{made.at('i', 'r')} * {a.at('j', 'r')} * {x.at('i', 'j')}"
+        if self.chance(0.5):
+            return self.state((n, m), "ij", "+=!", value)
+        # Two of them in a sum, each with a long sum inside.
+        long = self.r.choice([24, 60])
+        if not self.fits(n, m, long):
+            return made
+        a, b, c = self.input(m, long), self.input(n, long), self.input(n, long)
+        value = f"{b.at('i', 'k')} * {a.at('j', 'k')} * {x.at('i', 'j')}"
+        value += f" - {x.at('i', 'j')} * {c.at('i', 'k')} * {a.at('j', 'k')}"
+        rows = self.state((n,), "i", "+=!", value)
+        return self.state((n, rank), "ir", "=", f"{made.at('i', 'r')} + {rows.at('i')}")
 
     def common(self, x: Value) -> Value:
         """Two sums with a part in common."""
@@ -330,6 +339,11 @@ class Generator:
             return self.state(
                 (n, k), "ik", "+=!", f"{d.at('i', t.at('a'), u.at('b'))} * {w.at('k', 'a', 'b')}"
             )
+        if draw > 0.85 and self.fits(n, m, k):
+            # Neighbouring results have neighbours in no row of the table.
+            w, t = self.input(k, m, a), self.table(a, n, m)
+            body = f"{w.at('k', 'j', t.at('i', 'j'))} * {x.at('i', 'j')}"
+            return self.state((n, k), "ik", "+=!", body)
         t = self.table(m, a) if draw < 0.7 else self.table(m, a, k)
         w = self.input(k, a)
         return self.state(
@@ -420,9 +434,74 @@ class Generator:
             body = f"{body} * {self.input(m).at('k')}"
         if operator == "*=!":
             body = f"(1 + {body} / 64)"
+        if operator == "+=!" and self.chance(0.6):
+            body = f"{body} * {self.decay(m, 'j', 'k', up_to=inside != 'k >= j')}"
         return self.state(
             (n, m), "ij", operator, f"({inside} ? {body} : {other})", f"j in 0:{m}, k in 0:{m}"
         )
+
+    def moving_extremes(self, x: Value) -> Value:
+        """Of terms that fall, or rise, with their distance, and sums of exponentials below them."""
+        r = self.r
+        n, m = x.shape
+        if not self.fits(n, m, m):
+            return x
+        operator = r.choice(["max=!", "min=!"])
+        inside = r.choice(["k <= j", "k >= j"])
+        if operator == "min=!" and self.chance(0.5):
+            inside = ""
+        later, earlier = ("j", "k") if inside != "k >= j" else ("k", "j")
+        rate = r.choice(["0.5", f"fabs({self.input(1).at('0')})", f"fabs({self.input(n).at('i')})"])
+        level = self.input(m)
+        distance = f"{self.type}({later} - {earlier}) * {rate}"
+        if not inside:
+            distance = f"abs(j - k) * {rate}"
+        elif self.chance(0.4):
+            distance = f"({level.at('j')} - {level.at('k')})"
+        sign, neutral = ("-", "-1.0 / 0.0") if operator == "max=!" else ("+", "1.0 / 0.0")
+        body = f"{x.at('i', 'k')} {sign} {distance}"
+        extreme = f"({inside} ? {body} : {neutral})" if inside else body
+        where = f"j in 0:{m}, k in 0:{m}"
+        most = self.state((n, m), "ij", operator, extreme, where)
+        if operator == "min=!" or self.chance(0.4):
+            return most
+        body = f"exp({body} - {most.at('i', 'j')}) * {self.input(m).at('k')}"
+        return self.state((n, m), "ij", "+=!", f"({inside} ? {body} : 0)", where)
+
+    def triangles(self, x: Value) -> Value:
+        """Sums over pairs of places in a row."""
+        n, m = x.shape
+        if not self.fits(n, m, m):
+            return x
+        inside = self.r.choice(["k <= j", "k < j", "k >= j"])
+        body = f"{x.at('i', 'k')} * {self.input(n, m).at('i', 'j')}"
+        if self.chance(0.7):
+            body = f"{body} * {self.decay(m, 'j', 'k', up_to=inside != 'k >= j')}"
+        body = f"({inside} ? {body} : 0)"
+        total = self.state((n,), "i", "+=!", body, f"j in 0:{m}, k in 0:{m}")
+        return self.state((n, m), "ij", "=", f"{x.at('i', 'j')} + {total.at('i')} / {m}")
+
+    def decay(self, m: int, result: str, term: str, up_to: bool) -> str:
+        """A weight of terms by their distance."""
+        r = self.r
+        later, earlier = (result, term) if up_to else (term, result)
+        distance = f"{self.type}({later} - {earlier})"
+        rate = r.choice(["0.5", f"fabs({self.input(1).at('0')})"])
+        level = self.input(m)
+        weights = [
+            f"pow(0.75, {distance})",
+            f"pow(tanh({rate}), {distance})",
+            f"exp(-{rate} * {distance})",
+            f"exp2({distance} * -0.25)",
+            f"exp({level.at(later)} - {level.at(earlier)})",
+            f"exp({rate} * {level.at(result)} - {level.at(term)} * {rate})",
+            f"(exp(-0.5 * {distance}) - exp(-{distance}))",
+            f"({rate} * pow(0.5, {distance}))",
+        ]
+        weight = r.choice(weights)
+        if self.chance(0.2):
+            weight = f"{weight} * {r.choice([distance, r.choice(weights)])}"
+        return weight
 
     def elementwise(self, x: Value) -> Value:
         n, m = x.shape
@@ -472,9 +551,9 @@ class Generator:
     LAYERS: ClassVar[dict[str, float]] = {
         "softmax": 5, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
         "resize": 2, "window": 3, "transposed_window": 2, "strided": 3, "digits": 2, "dense": 6,
-        "factors": 2, "common": 1, "tables": 3, "bag": 2, "pick": 4, "scan": 3, "elementwise": 5,
-        "pairs": 1, "lookups": 2, "heads": 2, "quotients": 1, "nothing": 1, "truncated": 2,
-        "many": 0.4,
+        "factors": 2, "common": 1, "tables": 3, "bag": 2, "pick": 4, "scan": 4, "elementwise": 5,
+        "pairs": 1, "lookups": 2, "heads": 2, "quotients": 1, "nothing": 1, "truncated": 9,
+        "many": 0.4, "triangles": 3, "moving_extremes": 3,
     }  # fmt: skip
 
     def make(self, layers: dict[str, float] = LAYERS) -> Case:

@@ -29,6 +29,6 @@ def test_every_pass_fires(block_of: Callable[[str, int, int], Block]) -> None:
     # seeds, or on other processors than the table's, a few of them may have to wait.
     idle = [name for name in passes.names() if passes.fired[name] == 0]
     assert len(idle) <= 4, idle
-    # The page has a count for each.
+    # The page has a count for each, of the processor that it was drawn on.
     assert documented().keys() == set(passes.names())
-    assert min(documented().values()) > 0
+    assert list(documented().values()).count(0) <= 4

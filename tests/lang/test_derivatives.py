@@ -253,6 +253,34 @@ def test_powers_of_zero_and_zeroth_powers() -> None:
     assert ours[0].grad[:3].tolist() == [0, 1, 0]
 
 
+LITERALS = ["0", "1", "2", "2.0", "3", "0.5", "-1", "-2.0", "2.5", "1.0 / 3.0", "1.0 + 1.0"]
+
+
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("exponent", LITERALS)
+def test_powers_by_literals(exponent: str, kind: str) -> None:
+    f = derived(f"def f({kind}(N) x) -> (O) {{ O(n) = pow(x(n), {exponent}) }}")
+    x = torch.tensor([0.0, 1, 2.5, 0.1, -3, float("inf")], dtype=getattr(torch, kind))
+    ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
+    weight = torch.arange(1.0, 7.0, dtype=x.dtype)
+    (f(ours) * weight).sum().backward()
+    (theirs.pow(eval(exponent)) * weight).sum().backward()
+    torch.testing.assert_close(ours.grad, theirs.grad, equal_nan=True)
+
+
+def test_second_derivatives_of_powers_by_literals() -> None:
+    for exponent in LITERALS:
+        text = f"def f(double(N) x) -> (O) {{ O(n) = pow(x(n), {exponent}) }}"
+        check(text, r(5, low=0.5, high=2.0))
+
+
+def test_derivatives_of_squares_and_cubes_have_no_powers() -> None:
+    text = "def f(float(N) x) -> (O) {{ O(n) = pow(x(n), {}) }}"
+    assert "d_x(n) = d_O(n) * 2.0 * x(n)\n" in tc.grad_source(text.format("2.0"))
+    assert "d_x(n) = d_O(n)\n" in tc.grad_source(text.format("1"))
+    assert "d_x(n) = d_O(n) * 3.0 * pow(x(n), 2.0)\n" in tc.grad_source(text.format("3.0"))
+
+
 def test_equal_extremes_share_the_gradient() -> None:
     f = derived("def f(float(N, M) A) -> (O) { O(n) max=! A(n, m) }")
     a = torch.tensor([[1.0, 3.0, 3.0], [2.0, 2.0, 2.0]], requires_grad=True)

@@ -46,6 +46,26 @@ def test_what_all_terms_are_divided_by_divides_their_sum() -> None:
     assert re.search(r"d_x\(n\) = .*/ t\(n\).*/ t\(n\).*\n", tc.grad_source(text))
 
 
+def test_sums_that_share_their_factors_are_multiplied_once() -> None:
+    text = """def f(double(C, T) x, double(C, T) y, double(T) m, double(T) z) -> (R, I) {
+        R(c, d) +=! m(t) * (x(c, t) * x(d, t) + y(c, t) * y(d, t)) / z(t)
+        I(c, d) +=! m(t) / z(t) * (y(c, t) * x(d, t) - x(c, t) * y(d, t))
+    }"""
+    source = checked_gradient(text, signed(2, 3), signed(2, 3), signed(3), positive(3))
+    for name in "xy":
+        sums = re.findall(rf"d_{name}_sum\(\w, t\) (\+=!?) ", source)
+        assert sums == ["+=!", "+=", "+=", "+="], source
+        (d,) = re.findall(rf"d_{name}(\(\w, t\)) \S?= .*m\(t\) / z\(t\)\n", source)
+        assert f"    d_{name}{d} = d_{name}_sum{d} * " in source, source
+    # Only those of the same factors.
+    text = """def f(double(C, T) x, double(T) m, double(T) z) -> (O) {
+        O(c, d) +=! m(t) * x(c, t) * x(d, t)
+        O(c, d) += z(t) * x(c, t) * x(d, t)
+    }"""
+    source = checked_gradient(text, signed(2, 3), signed(3), signed(3))
+    assert len(re.findall(r"d_x\(\w, t\) \+?= d_x_sum\w*\(\w, t\) \* [mz]\(t\)\n", source)) == 2
+
+
 def test_quotients_are_differentiated_through_their_result() -> None:
     text = "def f(double(N, M) A, double(M) b) -> (O) { O(n, m) = A(n, m) / b(m) }"
     source = checked_gradient(text, signed(3, 4), positive(4))

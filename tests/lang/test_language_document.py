@@ -51,8 +51,30 @@ def rows_added(g: torch.Tensor, i: torch.Tensor, table: torch.Tensor) -> torch.T
     return torch.zeros_like(table).index_add(0, i, g)
 
 
+def mixing(k: torch.Tensor, v: torch.Tensor, w: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    at = torch.arange(k.shape[0])
+    distance = (at[:, None] - at)[..., None]
+    level = (k - distance * w).where(distance >= 0, -torch.inf)
+    weight = torch.exp(level - level.amax(1, keepdim=True))
+    return (weight * v).sum(1), weight.sum(1), (k + distance.abs() * w).amin(1)
+
+
+def decays(x: torch.Tensor, a: torch.Tensor, rate: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    y = z = torch.zeros_like(x[0])
+    results = []
+    for t in range(x.shape[0]):
+        y, z = a * y + x[t], rate[t].exp() * z + x[t]
+        results.append((y, z))
+    return torch.stack([y for y, _ in results]), torch.stack([z for _, z in results])
+
+
 def mean(a: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     return a.mean(1), a.var(1, unbiased=False)
+
+
+def since_start(a: torch.Tensor, starts: torch.Tensor) -> torch.Tensor:
+    pieces = torch.tensor_split(a, starts.nonzero()[:, 0])
+    return torch.cat([piece.cumsum(0) for piece in pieces])
 
 
 #: Inputs of the last definition of an example, and what PyTorch makes of them.
@@ -62,6 +84,9 @@ REFERENCES: dict[str, tuple[tuple, Callable]] = {
     "nearest": (((6, 3), (4, 3)), nearest),
     "embedding_grad": (((6, 3), torch.tensor([4, 0, 4, 2, 2, 4]), (5, 3)), rows_added),
     "running_sum": (((9,),), lambda a: a.cumsum(0)),
+    "since_start": (((9,), torch.arange(9) % 4 == 2), since_start),
+    "decay": (((9, 4), (4,), (9, 4)), decays),
+    "mixing": (((9, 4), (9, 4), (4,)), mixing),
     "shift": (((9,),), lambda a: F.pad(a, (1, 0))[:-1]),
     "upsample": (
         ((9, 5), (5, 4)),

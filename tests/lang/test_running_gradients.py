@@ -25,6 +25,29 @@ RUNNING = {
     ),
     "product": ("*=! k <= d ? X(n, k) : 1", lambda x: x.cumprod(1)),
     "product from the end": ("*=! k >= d ? X(n, k) : 1.0", lambda x: x.flip(1).cumprod(1).flip(1)),
+    "max of numbers": ("max=! k <= d ? X(n, k) : float(-3e38)", lambda x: x.cummax(1).values),
+    # Of what is computed for each term.
+    "max of multiples": (
+        "max=! k <= d ? 2.0 * X(n, k) : -1.0 / 0.0",
+        lambda x: (2 * x).cummax(1)[0],
+    ),
+    "max of functions": (
+        "max=! k <= d ? sin(X(n, k)) : sin(X(n, 0))",
+        lambda x: x.sin().cummax(1).values,
+    ),
+    "min of opposites, from the end": (
+        "min=! k >= d ? -X(n, k) : -X(n, D - 1)",
+        lambda x: (-x).flip(1).cummin(1).values.flip(1),
+    ),
+    "product of differences": ("*=! k <= d ? 2.0 - X(n, k) : 1", lambda x: (2 - x).cumprod(1)),
+    "product of exponentials": (
+        "*=! k <= d ? exp(X(n, k) - 1.0) : 1.0",
+        lambda x: (x - 1).exp().cumprod(1),
+    ),
+    "product of all before": (
+        "*=! k < d ? 2.0 - X(n, k) + 1e-10 : 1",
+        lambda x: torch.nn.functional.pad((2 - x).cumprod(1)[:, :-1], (1, 0), value=1.0),
+    ),
 }
 
 
@@ -75,6 +98,40 @@ def test_largest_values_share_what_their_results_receive() -> None:
     third = 2 + 4 / 2 + 8 / 2 + 6 / 3
     wanted = [[1, third, 4 / 2 + 8 / 2 + 6 / 3, 0, 6 / 3, 16 + 32 / 2 + 64 / 2, 32 / 2 + 64 / 2, 0]]
     torch.testing.assert_close(ours, torch.tensor(wanted))
+
+
+BOUNDED = {
+    "max": ("max=! k <= d ? X(n, k) : 3", lambda terms: terms.amax(-1)),
+    "max, computed": ("max=! k <= d ? 1.0 * X(n, k) : 3.0", lambda terms: terms.amax(-1)),
+    "min from the end": ("min=! k >= d ? X(n, k) : 3", lambda terms: terms.amin(-1)),
+}
+
+
+@pytest.mark.parametrize("size", [(3, 8), (1, 1), (5, 40)])
+@pytest.mark.parametrize(("reduction", "peer"), BOUNDED.values(), ids=BOUNDED)
+def test_bounds_take_their_share(size: tuple[int, int], reduction: str, peer: object) -> None:
+    """A literal that is reached counts as each of the terms that it stands for."""
+    n, d = size
+    x = (integers(*size) + 2).requires_grad_()
+    received = integers(*size)
+    (ours,) = gradients(definition(reduction), x, received=received)
+    inside = torch.ones(d, d, dtype=torch.bool)
+    inside = inside.triu() if ">=" in reduction else inside.tril()
+    terms = torch.where(inside, x[:, None].expand(n, d, d), 3.0)
+    (wanted,) = torch.autograd.grad(peer(terms), x, received)
+    torch.testing.assert_close(ours, wanted)
+
+
+def test_bounds_of_several_terms_of_each_place() -> None:
+    text = "def f(float(N, D, E) X) -> (O) {"
+    text += " O(n, d) max=! k <= d ? X(n, k, e) : 3 where d in 0:D }"
+    x = (integers(4, 7, 3) + 2).requires_grad_()
+    received = integers(4, 7)
+    (ours,) = gradients(text, x, received=received)
+    inside = torch.ones(7, 7, dtype=torch.bool).tril()[..., None]
+    terms = torch.where(inside, x[:, None].expand(4, 7, 7, 3), 3.0)
+    (wanted,) = torch.autograd.grad(terms.amax((2, 3)), x, received)
+    torch.testing.assert_close(ours, wanted)
 
 
 @pytest.mark.parametrize("zeros", [[], [0], [5], [36], [3, 20], [0, 1, 36]])
@@ -134,6 +191,37 @@ OTHERS = {
         "def f(double(D, N) X) -> (O) { O(d, n) max=! k <= d ? X(k, n) : X(0, n) where d in 0:D }",
         ((6, 2),),
     ),
+    "terms of both indices": (
+        "def f(double(N, D) X, double(D) y) -> (O) {"
+        " O(n, d) *=! k <= d ? 2.0 - X(n, k) * y(d) : 1 where d in 0:D }",
+        ((2, 6), (6,)),
+    ),
+    # Without the condition these would be read outside.
+    "terms that the condition keeps inside": (
+        "def f(double(N, D) X) -> (O) {"
+        " O(n, d) *=! k <= d && k > 0 ? 2.0 - X(n, k - 1) : 1 where d in 0:D, k in 0:D }",
+        ((2, 6),),
+    ),
+    "terms that the other index keeps inside": (
+        "def f(double(N, D) X) -> (O) {"
+        " O(n, d) max=! k < d ? 2.0 * X(n, k + 1) : -9.0 where d in 0:D, k in 0:D }",
+        ((2, 6),),
+    ),
+    "terms that conditions choose": (
+        "def f(double(N, D) X) -> (O) { O(n, d) *=! k <= d ?"
+        " (k > 0 ? 2.0 - X(n, k - 1) : 1.5 * X(n, 0)) : 1 where d in 0:D, k in 0:D }",
+        ((2, 6),),
+    ),
+    "computed terms of both branches": (
+        "def f(double(N, D) X, double(D) y) -> (O) {"
+        " O(n, d) max=! k <= d ? 2.0 * X(n, k) : 0.5 * y(k) where d in 0:D }",
+        ((2, 6), (6,)),
+    ),
+    "computed factors of both branches": (
+        "def f(double(N, D) X, double(D) y) -> (O) {"
+        " O(n, d) *=! k <= d ? 2.0 * X(n, k) : 1.5 - y(k) where d in 0:D }",
+        ((2, 6), (6,)),
+    ),
     "used again": (
         "def f(double(N, D) X) -> (P) {"
         " O(n, d) max=! k <= d ? X(n, k) : X(n, 0) where d in 0:D"
@@ -148,6 +236,31 @@ def test_other_texts(text: str, sizes: tuple[tuple[int, ...], ...]) -> None:
     checked_gradient(text, *sizes)
 
 
+def test_terms_where_data_says() -> None:
+    """What the condition leaves out lies outside of the tensor that is read."""
+    text = """def f(double(N, D) X, int32(D) I) -> (O) {
+        O(n, d) *=! I(k) >= 0 && k <= d ? 2.0 - X(n, I(k)) : 1 where d in 0:D }"""
+    places = torch.tensor([2, -1, 5, 0, -7, 2], dtype=torch.int32)
+    x = torch.rand(2, 6, dtype=torch.double, requires_grad=True)
+    operator = tc.define(text, namespace=f"tc_running_{next(_namespaces)}").f
+    received = torch.rand(2, 6, dtype=torch.double)
+    (ours,) = torch.autograd.grad(tc.make_autograd(operator)(x, places), x, received)
+    factors = torch.where(places >= 0, 2 - x[:, places.clamp(min=0).long()], 1)
+    (wanted,) = torch.autograd.grad(factors.cumprod(1), x, received)
+    torch.testing.assert_close(ours, wanted)
+
+
+@pytest.mark.parametrize("zeros", [[], [0], [5], [36], [3, 20], [0, 1, 36]])
+def test_products_of_differences_with_zeros(zeros: list[int]) -> None:
+    x = torch.rand(4, 37) + 0.5
+    x[1:, zeros] = 2
+    x.requires_grad_()
+    received = torch.randn(4, 37)
+    (ours,) = gradients(definition(RUNNING["product of differences"][0]), x, received=received)
+    (wanted,) = torch.autograd.grad((2 - x).cumprod(1), x, received)
+    torch.testing.assert_close(ours, wanted, rtol=1e-4, atol=1e-4)
+
+
 def test_halves() -> None:
     x = (integers(3, 40) / 4).half().requires_grad_()
     received = torch.ones(3, 40).half()
@@ -155,3 +268,29 @@ def test_halves() -> None:
         definition(RUNNING["max"][0]).replace("float", "half"), x, received=received
     )
     torch.testing.assert_close(ours.float().sum(1), received.float().sum(1), rtol=1e-3, atol=0)
+
+
+@pytest.mark.parametrize("running", [True, False])
+def test_extremes_of_what_is_computed_again(running: bool) -> None:
+    """A last bit that differs from what the result was made of does not lose its gradient."""
+    statement = "T(i, j) max=! k <= j ? V(i, k) : V(i, 0)" if running else "T(i) max=! V(i, k)"
+    where = " where j in 0:7, k in 0:7" if running else ""
+    text = f"""def f(double(N, M) a, double(N) b, double(M) c) -> (T) {{
+        V(i, j) = a(i, j) + sin(b(i) * c(j))
+        {statement}{where} }}"""
+    a = [
+        *(0.5293449239601056, -1.3665321312724967, -1.6493856504409248, 1.1254202289975823),
+        *(1.6435080399354312, 1.336647237806639, 1.5268671110724208),
+    ]
+    c = [
+        *(1.010769315193652, 1.44732944304419, 0.6502913673809863, 0.9825227192997106),
+        *(1.2205884432524492, 1.8551312613046362, 0.7688707265663861),
+    ]
+    given = [torch.tensor(x, dtype=torch.double) for x in ([a], [1.7355930229195338], c)]
+    ours, wanted = ([x.clone().requires_grad_() for x in given] for _ in range(2))
+    f = tc.make_autograd(tc.define(text, namespace="tc_computed_again").f)
+    values = wanted[0] + torch.sin(wanted[1][:, None] * wanted[2])
+    right = values.cummax(1).values if running else values.amax(1)
+    grads = torch.autograd.grad(f(*ours).sum(), ours)
+    for one, other in zip(grads, torch.autograd.grad(right.sum(), wanted)):
+        torch.testing.assert_close(one, other)

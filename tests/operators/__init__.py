@@ -6,10 +6,19 @@ definition gets. The modules of this package hold the cases by family; CASES is 
 
 from __future__ import annotations
 
-from operators import attention, elementwise, layers, losses, movement, products, rows
+from operators import (
+    attention,
+    elementwise,
+    layers,
+    losses,
+    movement,
+    products,
+    recurrences,
+    rows,
+)
 from operators.case import Case, Values
 
-_MODULES = (attention, elementwise, layers, losses, movement, products, rows)
+_MODULES = (attention, elementwise, layers, losses, movement, products, recurrences, rows)
 
 CASES: list[Case] = [case for family in _MODULES for case in family.CASES]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 import torch.nn.functional as F
+from torch import Tensor
 
 from operators.case import MATRIX, Case, Values, matrices, matrix
 
@@ -53,6 +54,14 @@ CELLS = [(5, 7, 11), (1, 1, 1)]
 
 def scaled(v: Values, n: int, d: int) -> tuple:
     return (0.5 * v(n, d),)
+
+
+def segmented_sum(x: Tensor, starts: Tensor) -> Tensor:
+    total, results = torch.zeros_like(x[:, 0]), []
+    for d in range(x.shape[1]):
+        total = x[:, d] + torch.where(starts[:, d], 0, total)
+        results.append(total)
+    return torch.stack(results, 1)
 
 
 CASES = [
@@ -184,6 +193,7 @@ CASES = [
     ),
     # ---- scans
     Case("cumulative_sum", lambda x: x.cumsum(1), matrix, MATRIX),
+    Case("segmented_sum", segmented_sum, lambda v, n, d: (v(n, d), v.mask(n, d)), MATRIX),
     Case("cumulative_product", lambda x: x.cumprod(1), matrix, MATRIX, digits=True),
     Case("cumulative_max", lambda x: x.cummax(1).values, matrix, MATRIX),
     Case("cumulative_min", lambda x: x.cummin(1).values, matrix, MATRIX),

@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from sampling import sample
+from sampling import of_part, sample
 
 
 @pytest.mark.parametrize("sizes", [(3, 39), (4, 3, 6), (2, 2), (5, 5, 2, 3)], ids=str)
@@ -45,11 +45,20 @@ def test_one_of_so_many() -> None:
         sample(points, None)
 
 
+HOOKS = "pytest_addoption, pytest_collection_modifyitems"
+
+
+def with_our_conftest(pytester: pytest.Pytester, test_it: str) -> None:
+    pytester.makeconftest(f"from conftest_of_all import {HOOKS}")
+    conftest_of_all = (Path(__file__).parents[1] / "conftest.py").read_text()
+    pytester.makepyfile(conftest_of_all=conftest_of_all, test_it=test_it)
+    pytester.makeini("[pytest]\nmarkers =\n  sampled\n  slow")
+
+
 def test_cases_that_are_left_out_are_slow(pytester: pytest.Pytester) -> None:
-    pytester.makeconftest("from conftest_of_all import pytest_collection_modifyitems")
-    pytester.makepyfile(
-        conftest_of_all=(Path(__file__).parents[1] / "conftest.py").read_text(),
-        test_it="""
+    with_our_conftest(
+        pytester,
+        """
         import pytest
         @pytest.mark.sampled
         @pytest.mark.parametrize(("a", "b"), [(1, 2), (3, 4), (5, 6)])
@@ -61,6 +70,38 @@ def test_cases_that_are_left_out_are_slow(pytester: pytest.Pytester) -> None:
         def test_other(): pass
         """,
     )
-    pytester.makeini("[pytest]\nmarkers =\n  sampled\n  slow")
     pytester.runpytest("-m", "not slow").assert_outcomes(passed=4 + 3 + 1, deselected=8 + 2)
     pytester.runpytest().assert_outcomes(passed=12 + 5 + 1)
+
+
+def test_parts_share_the_slow_cases_out() -> None:
+    names = [f"tests/a_test.py::test_sum[{k}]" for k in range(3000)]
+    parts = [of_part(names, f"{k}/3") for k in (1, 2, 3)]
+    assert set().union(*parts) == set(names)
+    assert sum(map(len, parts)) == len(names)
+    assert all(900 <= len(part) <= 1100 for part in parts)
+    assert of_part(names[1000:], "2/3") == parts[1] & set(names[1000:])
+
+
+@pytest.mark.parametrize("part", ["0/3", "4/3", "2", "2/0", "a/b", "-1/3"])
+def test_parts_that_there_are_not(part: str) -> None:
+    with pytest.raises(ValueError, match="is not K/N with K from 1 to N"):
+        of_part(["a"], part)
+
+
+def test_quick_cases_are_in_every_part(pytester: pytest.Pytester) -> None:
+    with_our_conftest(
+        pytester,
+        """
+        import pytest
+        @pytest.mark.parametrize("k", range(4))
+        def test_quick(k): pass
+        @pytest.mark.slow
+        @pytest.mark.parametrize("k", range(30))
+        def test_slow(k): pass
+        """,
+    )
+    parts = [pytester.runpytest("--slow-part", f"{k}/2").parseoutcomes() for k in (1, 2)]
+    assert sum(part["passed"] for part in parts) == 4 + 30 + 4
+    assert all(part["passed"] > 4 and part["passed"] + part["deselected"] == 34 for part in parts)
+    assert pytester.runpytest("--slow-part", "3/2").ret == pytest.ExitCode.USAGE_ERROR

@@ -93,6 +93,12 @@ def test_work_that_an_index_does_not_change_is_done_once() -> None:
     assert whole["work"] == [f"{count(operations)} floating-point operations"]
 
 
+@pytest.mark.parametrize("value", ["X(n) > -0.3 ? X(n)*1e-08 : -inf", "(X(n)*0.1) - 2.0"])
+def test_statements_are_shown_as_they_are_written(value: str) -> None:
+    text = f"def f(float(N) X) -> (O) {{ O(n) = {value.replace('inf', '1.0 / 0.0')} }}"
+    assert f"O(n) = {value}\n" in tc.compile(text, "f", None, torch.ones(9)).explain()
+
+
 def test_calls_of_functions_are_counted() -> None:
     rows, columns = 128, 300
     text = """def several(float(N, D) X, float p) -> (Y) {

@@ -225,3 +225,45 @@ def test_a_depthwise_convolution_keeps_its_blocks() -> None:
     convolved = F.relu(F.conv2d(x, q[:, None], groups=8))
     expected = torch.stack((x[:, :, :28, :28], convolved), 2).flatten(1, 2)
     assert torch.equal(define(text).f(x, q), expected)
+
+
+EDGES = """def f(float(B,N,O) p, int32(B,N,K) I, float(B,N,C) x, float(O,C) W) -> (out) {
+  s(b, n, o) +=! x(b, n, c) * W(o, c)
+  a(b, n, k, o) = p(b, I(b, n, k), o) + s(b, n, o)
+  out(b, n, o) max=! a(b, n, k, o) > 0 ? a(b, n, k, o) : 0.5 * a(b, n, k, o)
+}"""
+
+
+@described
+def test_a_product_keeps_its_block_beside_what_has_more_dimensions() -> None:
+    """Every point of the loops in common has several elements of a."""
+    p, x, w = integers(2, 64, 32), integers(2, 64, 32), integers(32, 32)
+    places = torch.randint(0, 64, (2, 64, 12), dtype=torch.int32)
+    assert groups_of(EDGES, p, places, x, w)[0] == ["s"]
+    gathered = torch.stack([p[b][places[b].long()] for b in range(2)])
+    expected = F.leaky_relu(gathered + (x @ w.T)[:, :, None], 0.5).amax(2)
+    assert torch.equal(define(EDGES).f(p, places, x, w), expected)
+
+
+@described
+def test_a_product_has_a_block_behind_what_has_more_dimensions() -> None:
+    text = """def f(float(B,N,O) p, int32(B,N,K) I, float(B,N,C) x, float(O,C) W) -> (a, s) {
+      a(b, n, k, o) = p(b, I(b, n, k), o)
+      s(b, n, o) +=! x(b, n, c) * W(o, c)
+    }"""
+    p, x, w = integers(2, 64, 32), integers(2, 64, 32), integers(32, 32)
+    places = torch.randint(0, 64, (2, 64, 12), dtype=torch.int32)
+    assert groups_of(text, p, places, x, w) == [["a"], ["s"]]
+    a, s = define(text).f(p, places, x, w)
+    assert torch.equal(a, torch.stack([p[b][places[b].long()] for b in range(2)]))
+    assert torch.equal(s, x @ w.T)
+
+
+@described
+def test_a_scan_has_no_block_to_keep() -> None:
+    """Its states share the loops over sequences with what makes floats of them, which goes to the
+    copies of the product behind them."""
+    source = tc.ops.source("selective_scan")
+    text = source[source.index("def selective_scan") :].replace("selective_scan", "f")
+    sizes = (1, 8, 9), (1, 8, 9), (9, 16), (1, 8, 16), (1, 8, 16)
+    assert groups_of(text, *map(torch.rand, sizes)) == [["time"], ["state.scan"], ["output"]]

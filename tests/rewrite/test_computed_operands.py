@@ -47,6 +47,7 @@ def product(value: str, *more: str, types: tuple[str, str] = ("float", "float"))
 
 
 SIZES = ((70, 45), (83, 45))
+GROUPS = "float(N, G) z", "float(N, G) s"
 WRITTEN = {
     "a function of what the vector walks": Case(product("A(m, k) * exp(B(n, k))"), SIZES),
     "a function of what rows share": Case(product("tanh(A(m, k)) * B(n, k)"), SIZES),
@@ -95,7 +96,7 @@ WRITTEN |= {
     "an index as a value": Case(product("A(m, k) * cos(B(n, 0) * k)"), SIZES),
     "terms that count": Case(product("k <= n ? A(m, k) * exp(B(n, k)) : 0"), SIZES),
     "of a distance": Case(
-        product("k <= n ? A(m, k) * pow(s(0), float(n - k)) : 0", "float(1) s").replace(
+        product("k <= n ? A(m, k) * pow(s(0), sqrt(float(n - k))) : 0", "float(1) s").replace(
             " }", " where n in 0:N }"
         ),
         (*SIZES, (1,)),
@@ -104,6 +105,25 @@ WRITTEN |= {
         "def f(float(M, K) A, float(L, K) B) -> (C) { C(m, n) +=! "
         "k <= n ? A(m, k) * exp(B(n + 3, k)) : 0 where n in 0:40, k in 0:K }",
         ((70, 45), (84, 45)),
+    ),
+}
+WRITTEN |= {
+    "with scales of groups": Case(
+        product("A(m, k) * (sqrt(abs(B(n, k))) - z(n, k / 8)) * s(n, k / 8)", *GROUPS),
+        (*SIZES, (83, 6), (83, 6)),
+    ),
+    "converted, with scales of groups": Case(
+        product("A(m, k) * (B(n, k) * s(n, k / 8))", GROUPS[1], types=("float", "int8")),
+        ((20, 45), (83, 45), (83, 6)),
+        (torch.float32, torch.int8, torch.float32),
+    ),
+    "groups of a window": Case(
+        "def f(float(N) A, float(M, K) B) -> (O) "
+        "{ O(m, i) +=! exp(A((i + k) / 3)) * B(m, k) where i in 0:40, k in 0:K }",
+        ((50,), (70, 5)),
+    ),
+    "rows in turn": Case(
+        product("A(m, k) * exp(B(n % 7, k))").replace(" }", " where n in 0:83 }"), SIZES
     ),
 }
 ROTARY = """def f(float(B,S,H,D) x, float(D) f) -> (O) {{
@@ -126,6 +146,17 @@ WRITTEN |= {
     ),
 }
 LEFT = {
+    "light, with scales of groups": Case(
+        product("A(m, k) * (B(n, k) * s(n, k / 8))", GROUPS[1]), ((20, 45), (83, 45), (83, 6))
+    ),
+    "repeated rows": Case(
+        product("A(m, k) * B(n / 4, k)").replace(" }", " where n in 0:332 }"), SIZES
+    ),
+    "groups of outer indices": Case(
+        "def f(float(H, M, K) A, float(G, N, K) B, float(K) s) -> (C) "
+        "{ C(h, m, n) +=! A(h, m, k) * (B(h / 4, n, k) * s(k)) }",
+        ((8, 70, 45), (2, 30, 45), (45,)),
+    ),
     "the same for a row": Case(
         "def f(float(M, N) A, float(M) s) -> (O) { O(m, n) = A(m, n) * tanh(s(m)) }",
         ((70, 45), (70,)),
@@ -348,6 +379,27 @@ def test_temporaries_that_are_needed(name: str) -> None:
         torch.testing.assert_close(actual[1], t.sin(), rtol=1e-4, atol=1e-4)
     if name == "computed from what is overwritten":
         assert torch.equal(actual[1], b * 2 * 3)
+
+
+@pytest.mark.parametrize("rows", [1, 16])
+@pytest.mark.parametrize("along", ["weights", "results"])
+def test_weights_of_four_bits(rows: int, along: str) -> None:
+    """Two to a byte, with a zero and a scale for every group: floats may take eight times as much
+    memory, more than twice that of the largest tensor."""
+    packed = torch.randint(0, 256, (96, 128), dtype=torch.uint8)
+    zeros, scales = integers(96, 8), integers(96, 8)
+    a = integers(rows, 256 if along == "weights" else 96)
+    level = "float((int32(q(n, k / 2)) / (k % 2 == 0 ? 1 : 16)) % 16)"
+    value = f"({level} - z(n, k / 32)) * s(n, k / 32)"
+    result, read = ("m, n", "m, k") if along == "weights" else ("m, k", "m, n")
+    text = f"""def f(float(M, I) A, uint8(N, H) q, float(N, G) z, float(N, G) s) -> (C) {{
+      C({result}) +=! A({read}) * {value} where k in 0:256 }}"""
+    executor = tc.compile(text, "f", None, a, packed, zeros, scales)
+    assert (".computed" in executor.explain()) == (rows > 1)
+    levels = torch.stack([packed % 16, packed // 16], -1).reshape(96, 256).float()
+    weights = (levels - zeros.repeat_interleave(32, 1)) * scales.repeat_interleave(32, 1)
+    wanted = a @ (weights.T if along == "weights" else weights)
+    assert torch.equal(executor(a, packed, zeros, scales), wanted)
 
 
 def test_infinities_keep_their_meaning() -> None:

@@ -188,6 +188,15 @@ def test_values_of_few_points_are_computed_again() -> None:
     assert "values" not in check(SOFTMAX, torch.randn(1, 3))
 
 
+def test_the_part_with_the_functions_is_shared_where_it_has_fewer_points() -> None:
+    text = """def f(float(B) t, float(K) w, float(B, K, D) X) -> (O, P) {
+        O(b, k, d) = X(b, k, d) * cos(t(b) * w(k)) + 1
+        P(b, d) +=! X(b, k, d) * cos(t(b) * w(k)) * w(k) }"""
+    statements = check(text, torch.randn(64), torch.randn(48), torch.randn(64, 48, 20))
+    assert "O.values(b, k) = cos(t(b)*w(k))" in statements
+    assert statements.count("cos") == 1
+
+
 # ---- conditions
 
 

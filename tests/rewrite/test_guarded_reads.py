@@ -210,3 +210,41 @@ def test_choices_beside_lanes_that_alternate(columns: int, alternating: str, typ
         given = [x.to(dtype) for x in inputs]
         wanted = torch.as_tensor(reference.run(text, "guarded", *given))
         assert torch.equal(tc.compile(text, "guarded", None, *given)(*given), wanted)
+
+
+# Terms of a sum over t of each s, which read X backwards along s.
+BACKWARDS = {
+    "neighbours": "s <= t ? X(t - s) * Y(t) : 0",
+    "of two ends": "s <= t && t - s < 5 ? X(t - s) * Y(t) : 0",
+    "the other way round": "s > t ? 0 : X(t - s) * Y(t)",
+    "where not": "!(s > t || Z(s) == 0) ? X(t - s) * Y(t) : 0",
+    "where data says so": "s <= t && Z(s) > 0 ? X(t - s) * Y(t) : 0",
+    "where the element says so": "s <= t && X(t - s) != 0 ? X(t - s) * Y(t) : 0",
+    "in both branches": "s <= t ? X(t - s) * Y(t) : X(t - s + L)",
+}
+
+
+@pytest.mark.sampled
+@pytest.mark.parametrize("length", [1, 5, 16, 37, 130])
+@pytest.mark.parametrize("term", BACKWARDS.values(), ids=BACKWARDS)
+@pytest.mark.parametrize("dtype", ["float", "double", "half", "int32", "int64", "uint8"])
+def test_backwards(term: str, dtype: str, length: int, at_start: bool) -> None:
+    text = f"""def f({dtype}(L) X, {dtype}(L) Y, int32(L) Z) -> (O) {{
+        O(s) +=! {term} where t in 0:L, s in 0:L }}"""
+    types = {"float": torch.float, "double": torch.double, "half": torch.half, "uint8": torch.uint8}
+    values = [torch.randint(0, 3, (length,)) for _ in range(3)]
+    element = types.get(dtype) or getattr(torch, dtype)
+    inputs = values[0].to(element), values[1].to(element), values[2].int()
+    expected = reference.run(text, "f", *inputs)
+    run = tc.compile(text, "f", None, *inputs)
+    assert torch.equal(run(*(fenced(x, at_start) for x in inputs)), expected)
+
+
+def test_backwards_is_no_gather() -> None:
+    text = """def f(float(L) X, float(L) Y) -> (O) {
+        O(s) +=! s <= t ? X(t - s) * Y(t) : 0 where t in 0:L, s in 0:L }"""
+    x = torch.randn(128)
+    run = tc.compile(text, "f", None, x, x)
+    assert "gather" not in run.assembly
+    expected = [(x[: 128 - s].double() * x[s:].double()).sum() for s in range(128)]
+    torch.testing.assert_close(run(x, x), torch.stack(expected).float(), rtol=1e-4, atol=1e-4)

@@ -165,7 +165,7 @@ def test_terms_that_a_condition_leaves_out_may_be_infinite() -> None:
 
 CONDITIONS_ALONE = {
     "of the index inside": "M(s, d) > 0 ? Q(t, d) * K(s, d) * V(s, e) : 0",
-    "that keeps reads inside": "s >= t ? Q(t, d) * P(s - t, d) * V(s, e) : 0",
+    "that keeps reads inside": "s >= t && M(s, d) > 0 ? Q(t, d) * P(s - t, d) * V(s, e) : 0",
     "with another value": "s % 3 > t % 5 ? Q(t, d) * K(s, d) * V(s, e) : 1",
 }
 
@@ -178,6 +178,18 @@ def test_conditions_left_alone(value: str) -> None:
     executor = compiled(text, *values)
     assert not added(executor)
     assert torch.equal(executor(*values), reference.run(text, "f", *values))
+
+
+def test_a_condition_goes_where_its_reads_are() -> None:
+    text = """def f(float(T, D) Q, float(T, D) P, float(T, E) V) -> (O) {
+        O(t, e) +=! s >= t ? Q(t, d) * P(s - t, d) * V(s, e) : 0 where t in 0:T, s in 0:T }"""
+    q, p, v = integers(20, 30), integers(20, 30), integers(20, 25)
+    executor = compiled(text, q, p, v)
+    assert added(executor) == {"O.over_d"}
+    wanted = torch.zeros(20, 25)
+    for t in range(20):
+        wanted[t] = (q[t] @ p[: 20 - t].t()) @ v[t:]
+    assert torch.equal(executor(q, p, v), wanted)
 
 
 def test_types() -> None:
@@ -242,3 +254,146 @@ def test_the_loops_of_the_text_stay() -> None:
     executor = tc.compile("def " + text, "f", tc.MappingOptions("identity"), *values)
     assert not added(executor)
     assert torch.equal(executor(*values), values[0] @ values[1] @ values[2])
+
+
+def windows(image: torch.Tensor, *weights: torch.Tensor, **options: object) -> torch.Tensor:
+    """The image through a window of its last dimensions, of all channels or by channel."""
+    channels = image.shape[1]
+    many = "abcdefg"[: len(weights)]
+    if weights[0].dim() == 1:
+        kernel = torch.einsum(",".join(many) + "->" + many, *weights).expand(
+            channels, 1, *[-1] * len(weights)
+        )
+    else:
+        kernel = torch.einsum(",".join(c + "z" for c in many) + "->z" + many, *weights)[:, None]
+    run = torch.nn.functional.conv3d if len(weights) == 3 else torch.nn.functional.conv2d
+    return run(image, kernel, groups=channels, **options)
+
+
+IMAGE = (2, 3, 24, 40)
+WINDOWS = {
+    # Arguments besides the image, the statement, its window over the image.
+    "a blur": (
+        ((7,),),
+        "O(b, c, i, j) +=! X(b, c, i + r, j + s) * g(r) * g(s)",
+        lambda x, g: windows(x, g, g),
+    ),
+    "of channels": (
+        ((7, 3), (5, 3)),
+        "O(b, c, i, j) +=! h(s, c) * X(b, c, i + r, j + s) * g(r, c)",
+        lambda x, g, h: windows(x, g, h),
+    ),
+    "with strides": (
+        ((8,), (9,)),
+        "O(b, c, i, j) +=! X(b, c, 2 * i + r, j * 3 + s) * g(r) * h(s)",
+        lambda x, g, h: windows(x, g, h, stride=(2, 3)),
+    ),
+    "dilated": (
+        ((6,), (7,)),
+        "O(b, c, i, j) +=! X(b, c, i + 2 * r, j + 3 * s) * g(r) * h(s)",
+        lambda x, g, h: windows(x, g, h, dilation=(2, 3)),
+    ),
+    "of a product": (
+        ((7,), (2, 3, 24, 40)),
+        "O(b, c, i, j) +=! X(b, c, i + r, j + s) * h(b, c, i + r, j + s) * g(r) * g(s)",
+        lambda x, g, y: windows(x * y, g, g),
+    ),
+    "in zeros": (
+        ((7,),),
+        "O(b, c, i, j) +=! (i + r >= 3 && i + r < H + 3 && j + s >= 2 && j + s < W + 2"
+        " ? X(b, c, i + r - 3, j + s - 2) : 0) * g(r) * g(s)"
+        " where i in 0:H, j in 0:W - 2, r in 0:7, s in 0:7",
+        lambda x, g: windows(x, g, g, padding=(3, 2)),
+    ),
+    "in repeated edges": (
+        ((7,),),
+        "O(b, c, i, j) +=! X(b, c, min(max(i + r - 3, 0), H - 1), min(max(j + s - 3, 0), W - 1))"
+        " * g(r) * g(s) where i in 0:H, j in 0:W",
+        lambda x, g: windows(torch.nn.functional.pad(x, [3] * 4, mode="replicate"), g, g),
+    ),
+    "transposed": (
+        ((7,), (5,)),
+        "O(b, c, i, j) +=! i >= r && i - r < H && j >= s && j - s < W"
+        " ? X(b, c, i - r, j - s) * g(r) * h(s) : 0"
+        " where i in 0:H + 6, j in 0:W + 4, r in 0:7, s in 0:5",
+        lambda x, g, h: windows(x, g.flip(0), h.flip(0), padding=(6, 4)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("sizes", "statement", "wanted"), WINDOWS.values(), ids=WINDOWS)
+def test_separable_windows(
+    sizes: tuple[tuple[int, ...], ...], statement: str, wanted: object
+) -> None:
+    names = ["M" if size[0] == 2 else "" for size in sizes]
+    parameters = "".join(
+        f", float({'B, C, H, W' if names[n] else ', '.join(['K' + str(n), 'C'][: len(size)])}) "
+        + "gh"[n]
+        for n, size in enumerate(sizes)
+    )
+    text = f"def f(float(B, C, H, W) X{parameters}) -> (O) {{ {statement} }}"
+    values = (integers(*IMAGE), *(integers(*size) for size in sizes))
+    executor = compiled(text, *values)
+    assert added(executor) & {"O.over_r", "O.over_s"}
+    assert torch.equal(executor(*values), wanted(*values))
+
+
+def test_separable_windows_of_volumes() -> None:
+    text = """def f(float(C, D, H, W) X, float(K) g) -> (O) {
+        O(c, i, j, k) +=! X(c, i + q, j + r, k + s) * g(q) * g(r) * g(s) }"""
+    volume, weights = integers(2, 20, 30, 32), integers(5)
+    executor = compiled(text, volume, weights)
+    assert len(added(executor)) == 2
+    assert torch.equal(executor(volume, weights), windows(volume[None], *[weights] * 3)[0])
+
+
+def test_gradients_of_separable_windows() -> None:
+    text = """def f(float(B, C, H, W) X, float(K) g, float(L) h) -> (O) {
+        O(b, c, i, j) +=! X(b, c, i + r, j + s) * g(r) * h(s) }"""
+    values = (integers(*IMAGE), integers(11), integers(9))
+    upstream = integers(2, 3, 14, 32)
+    executor = tc.compile(tc.grad_source(text), "f_grad", OWN, *values, upstream)
+    assert {"d_X.over_r", "d_g.over_s", "d_h.over_r"} <= added(executor)
+    inputs = [value.double().requires_grad_() for value in values]
+    wanted = torch.autograd.grad(windows(*inputs), inputs, upstream.double())
+    for result, each in zip(executor(*values, upstream), wanted):
+        assert torch.equal(result.double(), each)
+
+
+def test_weights_that_a_condition_leaves_out_may_be_infinite() -> None:
+    text = """def f(float(H, W) X, float(K) g, float(L) h) -> (O) {
+        O(i, j) +=! i + r >= 6 && i + r < H && j + s < W
+            ? X(i + r, j + s) * g(r) * h(s) : 0 where i in 0:H, j in 0:W, r in 0:K, s in 0:L }"""
+    image, down, along = integers(40, 50), integers(7), integers(9)
+    down[0], along[8] = torch.inf, torch.nan
+    executor = compiled(text, image, down, along)
+    assert added(executor)
+    result = executor(image, down, along)
+    down[0] = along[8] = 0
+    finite = executor(image, down, along)
+    # Rows in front of the first one have no term with the infinite weight, nor has the last column.
+    assert torch.equal(result[:6, 42:], finite[:6, 42:])
+    assert not result[6:, :42].isfinite().any()
+    padded = torch.nn.functional.pad(image, (0, 8, 0, 6))
+    padded[:6] = 0
+    assert torch.equal(finite, windows(padded[None, None], down, along)[0, 0])
+
+
+WINDOWS_ALONE = {
+    "of few terms": "X(i + r, j + s) * g(r) * g(s) where r in 0:3, s in 0:3",
+    "with gaps": "X(9 * i + r, 8 * j + s) * g(r) * g(s) where r in 0:7, s in 0:7",
+    "of other weights": "X(i + r, j + s) * w(r, s) * w(s, r)",
+    "that is round": "r + s < 7 ? X(i + r, j + s) * g(r) * g(s) : 0",
+    "with one sum inside the other": "X(i + r, j + s + r) * g(r) * g(s)",
+}
+
+
+@pytest.mark.parametrize("value", WINDOWS_ALONE.values(), ids=WINDOWS_ALONE)
+def test_windows_left_alone(value: str) -> None:
+    text = f"""def f(float(H, W) X, float(K) g, float(K, K) w) -> (O) {{ O(i, j) +=! {value} }}"""
+    image, weights, square = integers(60, 70), integers(7), integers(7, 7)
+    executor = compiled(text, image, weights, square)
+    assert not {"O.over_r", "O.over_s"} & added(executor)
+    assert torch.equal(
+        executor(image, weights, square), reference.run(text, "f", image, weights, square)
+    )

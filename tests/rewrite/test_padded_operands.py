@@ -107,8 +107,48 @@ PADDED = {
         "where i in 0:N, k in 0:K }",
         ((50,), (140, 5)),
     ),
+    "a clamped window": Case(
+        "def f(float(N) A, float(M, K) B) -> (O) { O(m, i) +=! "
+        "A(min(max(i + k - 2, 0), N - 1)) * B(m, k) where i in 0:N, k in 0:K }",
+        ((50,), (140, 5)),
+    ),
+    "clamped on one side, backwards": Case(
+        "def f(float(N, K) A, float(M, K) B) -> (O) { O(m, i) max=! "
+        "A(max(i - 2 * d, 0), k) - B(m, k) where i in 0:N, d in 0:3, k in 0:K }",
+        ((40, 7), (100, 7)),
+    ),
+    "a window that repeats every element": Case(
+        "def f(float(N) A, float(M, K) B) -> (O) { O(m, i) +=! "
+        "A(min((i + k) / 3, N - 1)) * B(m, k) where i in 0:150, k in 0:K }",
+        ((50,), (140, 5)),
+    ),
+    "a window around results": Case(
+        "def f(float(B, T, C) x) -> (O) { O(b, t, c) +=! x(b, min(max(t + k - 12, 0), T - 1), c) "
+        "where t in 0:T, k in 0:25 }",
+        ((3, 60, 7),),
+    ),
 }
 LEFT = {
+    "a clamped window, few uses": Case(
+        "def f(float(N) A, float(M, K) B) -> (O) { O(m, i) +=! "
+        "A(min(i + k, N - 1)) * B(m, k) where i in 0:N, k in 0:K }",
+        ((50,), (2, 5)),
+    ),
+    "a clamped window with gaps": Case(
+        "def f(float(N) A, float(M, K) B) -> (O) { O(m, i) +=! "
+        "A(min(3 * i + k, N - 1)) * B(m, k) where i in 0:20, k in 0:K }",
+        ((50,), (140, 2)),
+    ),
+    "a clamped window of an index that is in another place, too": Case(
+        "def f(float(N, L) A, float(M, K) B) -> (O) { O(m, i) +=! "
+        "A(i, min(i + k, L - 1)) * B(m, k) where i in 0:N, k in 0:K }",
+        ((50, 50), (140, 5)),
+    ),
+    "one clamped index": Case(
+        "def f(float(N, K) A, float(M, K) B) -> (O) { O(m, i) +=! "
+        "A(min(i, N - 1), k) * B(m, k) where i in 0:60, k in 0:K }",
+        ((50, 5), (140, 5)),
+    ),
     "few uses": Case(
         "def f(float(N) A, float(M, K) B) -> (O) { O(m, i) +=! "
         "(i - k >= 0 ? A(i - k) : 0) * B(m, k) where i in 0:N, k in 0:K }",
@@ -181,4 +221,21 @@ def test_infinities_keep_their_meaning() -> None:
     wanted = torch.zeros(140, 50)
     wanted[:, 16:21] = float("nan")
     actual = tc.define(text, namespace="tc_padded_infinities").f(a, b)
+    torch.testing.assert_close(actual, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["float", "half", "int32", "int8"])
+def test_edges_that_are_repeated(dtype: str) -> None:
+    text = f"""def f({dtype}(N, C, H, W) I, {dtype}(M, C, 3, 5) K) -> (O) {{
+      O(n, m, h, w) +=! I(n, c, min(max(h + kh - 1, 0), H - 1), min(max(w + kw - 2, 0), W - 1))
+                        * K(m, c, kh, kw) where h in 0:H, w in 0:W }}"""
+    type_ = DTYPES[dtype]
+    i, k = integers(2, 3, 9, 11, dtype=type_), integers(96, 3, 3, 5, dtype=type_)
+    if dtype == "float":
+        i[0, 0, 0, 3], i[1, 2, 8, 10] = float("inf"), float("nan")
+    # Sums of half are wide, and so is what they add.
+    wide = "I.computed" if dtype == "half" else "I.padded"
+    assert wide in added(tc.compile(text, "f", None, i, k))
+    wanted = F.conv2d(F.pad(i.double(), (2, 2, 1, 1), mode="replicate"), k.double()).to(type_)
+    actual = tc.define(text, namespace=f"tc_padded_edges_{dtype}").f(i, k)
     torch.testing.assert_close(actual, wanted, rtol=0, atol=0, equal_nan=True)

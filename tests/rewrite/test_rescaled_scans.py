@@ -97,7 +97,7 @@ OTHERS = {
         1,
     ),
     "levels of the other direction": ("O(n, d) +=! k >= d ? exp(X(n, k) - L(n, d)) : 0", 1),
-    "weights of the result": ("O(n, d) +=! k <= d ? W(n, d) * exp(X(n, k) - L(n, d)) : 0", 1),
+    "weights of the result": ("O(n, d) +=! k <= d ? W(n, d) * exp(X(n, k) - L(n, d)) : 0", 2),
     "another row's levels": ("O(n, d) +=! k <= d ? exp(X(n, k) - L(N - 1 - n, d)) : 0", 1),
     "levels that are no maxima": (
         "P(n, d) min=! k <= d ? X(n, k) : X(n, 0) where d in 0:D"

@@ -217,6 +217,23 @@ def test_nan_and_infinity() -> None:
     torch.testing.assert_close(compiled(text, x)(x), x.cummax(1).values, equal_nan=True)
 
 
+SIDES = {
+    "terms elsewhere": "k <= d ? X(n, k) : X(n, k) * 2",
+    "a number elsewhere": "k <= d ? X(n, k) : 1",
+    "a factor of one side": "k < d ? X(n, k) : X(n, d) * X(n, k)",
+}
+
+
+@pytest.mark.parametrize("value", SIDES.values(), ids=SIDES)
+def test_sums_of_both_sides(value: str) -> None:
+    """Up to each result, and from it on."""
+    text = f"def f(float(N, D) X) -> (O) {{ O(n, d) +=! {value} where d in 0:D, k in 0:D }}"
+    x = integers(3, 40)
+    executor = compiled(text, x)
+    assert executor.explain().count("in order of") == 2
+    assert torch.equal(executor(x), reference.run(text, "f", x))
+
+
 ALONE = {
     "terms that depend on the result": "O(n, d) +=! k <= d ? abs(X(n, k) - X(n, d)) : 0",
     "a product with the result": "O(n, d) *=! k <= d ? X(n, k) * X(n, d) : 1",
@@ -224,8 +241,7 @@ ALONE = {
     "a window": "O(n, d) +=! k <= d && k + 4 > d ? X(n, k) : 0",
     "another step": "O(n, d) +=! k <= 2 * d ? X(n, k) : 0",
     "two terms of the first result": "O(n, d) +=! k <= d + 1 ? X(n, k) : 0",
-    "terms elsewhere": "O(n, d) +=! k <= d ? X(n, k) : X(n, k) * 2",
-    "a number elsewhere": "O(n, d) +=! k <= d ? X(n, k) : 1",
+    "a product elsewhere": "O(n, d) *=! k <= d ? X(n, k) : 2",
     "an extreme of others": "O(n, d) max=! k <= d ? X(n, k) : X(n, d)",
     "equality": "O(n, d) +=! k == d ? X(n, k) : 0",
 }

@@ -464,3 +464,43 @@ def test_a_place_that_is_an_index_or_a_number_of_data() -> None:
     text = "def f(float(N) A, int32(N) I) -> (z, float(N) O) { z max=! I(i)  O((z)) +=! A(i) }"
     kept = _torch.parse(text).definitions[0].text
     assert _torch.parse(kept).definitions[0].text == kept
+
+
+# What lies at a place, by the indices of the values; rows whose vectors have tails, next to each
+# other and at one place again and again.
+PARTS = {
+    "in order": ("float(E, C, D) V", "O(b(e), c, d) +=! V(e, c, d)", "ecd->ecd"),
+    "turned": ("float(E, D, C) V", "O(b(e), c, d) +=! V(e, d, c)", "edc->ecd"),
+    "outermost": ("float(C, D, E) V", "O(b(e), c, d) +=! V(c, d, e)", "cde->ecd"),
+    "by channels": ("float(N, E, C, D) V", "O(n, b(e), c, d) +=! V(n, e, c, d)", "necd->necd"),
+}
+
+
+@pytest.mark.parametrize(("values", "statement", "turned"), PARTS.values(), ids=PARTS)
+@pytest.mark.parametrize("columns", [3, 9, 23])
+def test_parts_of_a_place(values: str, statement: str, turned: str, columns: int) -> None:
+    sizes = {"n": 3, "e": 400, "c": 5, "d": columns}
+    leading = "N, " if "n" in turned else ""
+    text = f"""def f({values}, int64(E) b, float(B, C, D) z) -> (float({leading}B, C, D) O) {{
+        {statement} }}"""
+    read = turned.split("->")[0]
+    operand = integers(*(sizes[index] for index in read))
+    places = torch.randint(0, 30, (400,)).sort()[0]
+    z = torch.zeros(30, 5, columns)
+    result = tc.compile(text, "f", tc.MappingOptions(), operand, places, z)(operand, places, z)
+    rows = torch.einsum(turned, operand)
+    dimension = turned.index("e", turned.index(">")) - turned.index(">") - 1
+    wanted = torch.zeros(*([3] if leading else []), 30, 5, columns)
+    assert torch.equal(result, wanted.index_add_(dimension, places, rows))
+
+
+def test_what_lies_at_a_place_is_passed_over_once() -> None:
+    text = """def f(int64(E) b, float(E, C) H, float(E, M) Y, float(B) z) -> (float(B, C, M) O) {
+        O(b(e), c, m) +=! H(e, c) * Y(e, m) }"""
+    places, h, y = torch.randint(0, 50, (300,)), integers(300, 16), integers(300, 9)
+    z = torch.zeros(50)
+    executor = tc.compile(text, "f", tc.MappingOptions(), places, h, y, z)
+    assert "loops over e, c, m inside each task, vectors along m" in executor.explain()
+    rows = torch.einsum("ec,em->ecm", h, y)
+    wanted = torch.zeros(50, 16, 9).index_add_(0, places, rows)
+    assert torch.equal(executor(places, h, y, z), wanted)

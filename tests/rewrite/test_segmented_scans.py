@@ -80,6 +80,62 @@ TEXTS = {
         O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
         2,
     ),
+    "the largest number so far, and one elsewhere": (
+        """R(n, d) max=! k <= d ? Y(n, k) : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "an extreme that what is elsewhere is beyond": (
+        """R(n, d) max=! k <= d ? Y(n, k) : 7 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "an extreme from there on, and what is elsewhere beyond it": (
+        """R(n, d) min=! k >= d ? Y(n, k) : -7 where d in 0:D
+        O(n, d) +=! k >= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "a number of the row elsewhere": (
+        """R(n, d) max=! k <= d ? Y(n, k) : Y(n, 3) where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "the next end": (
+        """R(n, d) min=! k >= d ? (Y(n, k) > 0 ? k : D) : D where d in 0:D
+        O(n, d) +=! k >= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "the next end, in one condition": (
+        """R(n, d) min=! k >= d && Y(n, k) > 0 ? k : D where d in 0:D
+        O(n, d) +=! k >= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "the place behind the last end": (
+        """R(n, d) max=! k < d && Y(n, k) > 0 ? k + 1 : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "twice the place of the last end": (
+        """R(n, d) max=! k < d && Y(n, k) > 0 ? 2 * k : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "a count of floats": (
+        """R(n, d) +=! k <= d ? (Y(n, k) > 0 ? 1.0 : 0.0) : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "a count that falls": (
+        """R(n, d) +=! k <= d && Y(n, k) > 0 ? -1 : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
+    "two counts of the same": (
+        """P(n, d) +=! k <= d && Y(n, k) > 0 ? 1 : 0 where d in 0:D
+        R(n, d) +=! k <= d && Y(n, k) > 0 ? 1 : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        2,
+    ),
     "further conditions": (
         """R(n, d) +=! k <= d ? Y(n, k) * Y(n, k) > 0 ? 1 : 0 : 0 where d in 0:D
         O(n, d) +=! k <= d && R(n, k) == R(n, d) && X(n, k) > 0 ? X(n, k) : 0""",
@@ -107,6 +163,22 @@ TEXTS = {
     # No scans, and right all the same: equal numbers do not follow each other.
     "sums that may fall": (
         """R(n, d) +=! k <= d ? Y(n, k) : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        1,
+    ),
+    "sums of floats that are no integers": (
+        """R(n, d) +=! k <= d ? (Y(n, k) > 0 ? 0.25 : 0.0) : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        1,
+    ),
+    "sums of floats that may fall": (
+        """R(n, d) +=! k <= d ? (Y(n, k) > 0 ? 1.0 : -1.0) : 0 where d in 0:D
+        O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
+        1,
+    ),
+    "an extreme of results under a condition": (
+        """R(n, d) max=! k <= d && Y(n, d) > 0 ? Y(n, k) : -2147483648
+        where d in 0:D, k in 0:D
         O(n, d) +=! k <= d && R(n, k) == R(n, d) ? X(n, k) : 0""",
         1,
     ),
@@ -162,13 +234,16 @@ def test_joined_conditions_tell_nan_apart() -> None:
     check(text.replace(" }", " where d in 0:D }"), 1, x)
 
 
-def test_sums_that_wrap_around_say_nothing_of_places_between() -> None:
-    """Counts of 8 bits are equal again 256 terms later, and so are sums of 2^30 after four."""
+def test_sums_that_do_not_fit_say_nothing_of_places_between() -> None:
+    """Counts of 8 bits are equal again 256 terms later, and so are sums of 2^30 after four. Floats
+    beyond 2^24 are rounded."""
     text = """def f(TYPE(N) B, float(N) A) -> (S, O) {
         S(d) +=! k <= d ? VALUE : 0 where d in 0:N, k in 0:N
         O(d) +=! k <= d && S(k) == S(d) ? A(k) : 0 where d in 0:N, k in 0:N }"""
     count = text.replace("TYPE", "uint8").replace("VALUE", "B(k)")
     check(count, 1, torch.ones(600, dtype=torch.uint8), integers(600))
+    rounded = text.replace("TYPE", "int32").replace("VALUE", "(B(k) > 0 ? 1000001.0 : 0.0)")
+    check(rounded, 1, torch.zeros(50, dtype=torch.int32), integers(50))
     large = text.replace("TYPE", "int32").replace("VALUE", "(B(k) > 0 ? 1073741824 : 0)")
     check(large, 1, torch.randint(0, 2, (50,), dtype=torch.int32), integers(50))
 
@@ -178,3 +253,30 @@ def test_rows_that_the_result_chooses_are_no_segments() -> None:
         R(n, d) max=! k <= d ? Y(n, k) : -2147483648 where d in 0:N, k in 0:N
         O(d) +=! k <= d && R(d, k) == R(d, d) ? A(k) : 0 where d in 0:N, k in 0:N }"""
     check(text, 1, torch.randint(0, 4, (24, 24), dtype=torch.int32), integers(24))
+
+
+@pytest.mark.parametrize("name", ["segmented_sum", "discounted_returns"])
+def test_definitions_and_their_derivatives(name: str) -> None:
+    x, flags = integers(3, 50), torch.rand(3, 50) < 0.2
+    values = (x, flags, 0.5) if name == "discounted_returns" else (x, flags)
+    assert scans_of(tc.compile(tc.ops.source(name), name, OWN, *values)) == 2
+    derived = tc.grad_source(tc.ops.source(name), name)
+    assert scans_of(tc.compile(derived, f"{name}_grad", OWN, *values, integers(3, 50))) == 2
+
+
+FLAGS = {
+    "bool(N, D) Y": ["int32(Y(n, k))", "Y(n, k) ? 1 : 0", "Y(n, k) ? 1.0 : 0.0"],
+    "uint8(N, D) Y": ["int32(Y(n, k))", "Y(n, k) > 0 ? 1 : 0"],
+    "float(N, D) Y": ["int32(Y(n, k) > 0)", "Y(n, k) != 0 ? 1 : 0"],
+}
+
+
+@pytest.mark.parametrize(
+    ("flags", "term"), [(flags, term) for flags, terms in FLAGS.items() for term in terms]
+)
+def test_counts_of_flags(flags: str, term: str) -> None:
+    text = f"""def f(float(N, D) X, {flags}) -> (O) {{
+        R(n, d) +=! k < d ? ({term}) : 0 where d in 0:D
+        O(n, d) +=! k >= d && R(n, k) == R(n, d) ? X(n, k) : 0 }}"""
+    types = {"bool": torch.bool, "uint8": torch.uint8, "float": torch.float}
+    check(text, 2, integers(3, 60), (torch.rand(3, 60) < 0.2).to(types[flags.split("(")[0]]))

@@ -157,3 +157,41 @@ def test_a_sum_is_not_read_by_what_writes_it(kind: str) -> None:
     found, wanted = tc.compile(text, "f", OWN, *values)(*values), reference.run(text, "f", *values)
     for result, right in zip(*((r if isinstance(r, tuple) else (r,)) for r in (found, wanted))):
         assert torch.equal(result, right)
+
+
+def sums_of(text: str, *values: torch.Tensor) -> set[str]:
+    """The sums inside, of a definition whose results are right."""
+    executor = tc.compile(text, "f", OWN, *values)
+    for result, wanted in zip(executor(*values), reference.run(text, "f", *values)):
+        assert torch.equal(result, wanted)
+    return set(re.findall(r"\w+\.over_\w+", executor.explain()))
+
+
+def test_products_of_gathered_rows() -> None:
+    """The order of indices and of factors is one of each sum."""
+    text = """def f(float(N, H, D) X, float(N, H, D) Y, int32(E) s, int32(E) t, float(E, H) p)
+        -> (O, P) {
+        O(h, e) +=! -(X(s(e), h, d) * Y(t(e), h, d)) * p(e, h)
+        P(i, j) +=! Y(t(i), j, d) * X(s(i), j, d) }"""
+    rows = [torch.randint(0, 9, (40,), dtype=torch.int32) for _ in range(2)]
+    values = (integers(9, 4, 32), integers(9, 4, 32), *rows, integers(40, 4))
+    assert sums_of(text, *values) == {"O.over_d"}
+    swapped = text.replace("Y(t(i), j, d) * X(s(i), j, d)", "Y(s(i), j, d) * X(t(i), j, d)")
+    assert sums_of(swapped, *values) == set()
+
+
+def test_products_of_matrices() -> None:
+    text = """def f(float(N, D) X, float(M, D) Y, float(M, N) p, float(N, M) q) -> (O, P) {
+        O(n) +=! X(n, d) * Y(m, d) * p(m, n)
+        P(m) +=! q(n, m) * Y(m, d) * X(n, d) }"""
+    values = (integers(24, 32), integers(20, 32), integers(20, 24), integers(24, 20))
+    assert sums_of(text, *values) == {"O.over_d"}
+
+
+def test_sums_that_cost_less_apart() -> None:
+    """Each has a sum of fewer points inside."""
+    text = """def f(float(N, D) X, float(M, D) Y, float(M, L) p, float(N, L) q) -> (O, P) {
+        O(n, l) +=! X(n, d) * Y(m, d) * p(m, l)
+        P(m, l) +=! X(n, d) * Y(m, d) * q(n, l) }"""
+    values = (integers(60, 50), integers(70, 50), integers(70, 3), integers(60, 3))
+    assert sums_of(text, *values) == {"O.over_m", "P.over_n"}

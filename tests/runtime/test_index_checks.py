@@ -220,6 +220,18 @@ def test_reductions_and_ranges() -> None:
     assert "reads X(I(m, k)) outside: at m = 4, k = 3 index 20" in fails(text, x, i)
 
 
+@pytest.mark.parametrize(
+    ("subscript", "value", "index"),
+    [("I(m) / 3", 61, 20), ("I(m) % 7", -5, -5), ("3 < I(m) ? I(m) : 0", 61, 61)],
+)
+def test_operators_are_shown_as_they_are_written(subscript: str, value: int, index: int) -> None:
+    """Division truncates, which is not how the machine's integers are divided."""
+    text = f"def f(float(N) X, int32(M) I) -> (O) {{ O(m) = X({subscript}) }}"
+    shown = f"reads X({subscript}) outside: at m = 1 index {index} of"
+    message = fails(text, torch.ones(9), indices(1, value))
+    assert shown in message.replace("I(m)/3", "I(m) / 3")
+
+
 def test_conditions() -> None:
     """What a condition keeps from being read is not looked at; one of data is."""
     text = "def masked(float(N) A, int32(M) I) -> (O) { O(m) = I(m) >= 0 ? A(I(m)) : 0 }"
@@ -450,25 +462,6 @@ def test_wherever_it_is_called(call: Callable, bad: int) -> None:
         call(table, index)
 
 
-def test_unchecked() -> None:
-    table, index = torch.randn(10, 19), indices(1, 9)
-    gather = tc.define(GATHER, namespace="tc_unchecked").gather
-    assert torch.equal(gather(table, index, unchecked=True), table[[1, 9]])
-    # Inside of the memory behind the table, so that reading it is harmless here.
-    with pytest.raises(tc.ShapeError):
-        gather(table[:5], index)
-    assert torch.equal(gather(table[:5], index, unchecked=True), table[[1, 9]])
-    with pytest.raises(tc.ShapeError):
-        gather(table[:5], index)
-    executor = tc.compile(GATHER, "gather", None, table[:5], index)
-    assert torch.equal(executor(table[:5], index, unchecked=True), table[[1, 9]])
-    out = torch.empty(2, 19)
-    executor(table[:5], index, outputs=(out,), unchecked=True)
-    assert torch.equal(out, table[[1, 9]])
-    with pytest.raises(tc.ShapeError):
-        executor(table[:5], index)
-
-
 def test_options_and_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     table, index = torch.randn(10, 4), indices(1, 9)
     for text, inputs in (
@@ -676,3 +669,41 @@ def test_positions_that_are_moved() -> None:
     after, last = run(text, a)
     assert torch.equal(after, a[rows, (at + 1) % 4])
     assert torch.equal(last, a[rows, (at + 1).clamp(max=3)])
+
+
+#: The mean over a graph's edges: nodes, features, edges.
+MEAN = """def mean(float(N, D) X, int64(E) From, int64(E) To, int64(E) Counted) -> (S, C) {
+  C(n) = 0.0 where n in 0:N
+  C(Counted(e)) += 1.0
+  S(n, d) = X(n, d)
+  S(To(e), d) += X(From(e), d)
+}"""
+
+
+def edges(nodes: int, count: int) -> tuple[torch.Tensor, ...]:
+    return (torch.randn(nodes, 64), *torch.randint(0, nodes, (2, count)))
+
+
+def test_what_another_check_says_is_not_looked_at_again() -> None:
+    """A scatter of single elements, and one of rows to the same places."""
+    text = MEAN.replace(", int64(E) Counted", "").replace("Counted", "To")
+    x, begin, end = edges(50, 40000)
+    explained = tc.compile(text, "mean", None, x, begin, end).explain()
+    assert "looked at before the run" in explained
+    assert "looked at by the loops" not in explained
+    sums, counts = run(text, x, begin, end)
+    assert torch.equal(counts, torch.bincount(end, minlength=50).float())
+    torch.testing.assert_close(sums, x.index_add(0, end, x[begin]), rtol=1e-4, atol=1e-4)
+    end[300] = 50
+    assert "C(To(e)) outside: at e = 300 index 50 of dimension 0" in fails(text, x, begin, end)
+
+
+def test_neighbours_of_what_was_looked_at_are_loaded_together() -> None:
+    """Beside a check that the loops make."""
+    x, begin, end = edges(50, 40000)
+    executor = tc.compile(MEAN, "mean", None, x, begin, end, begin)
+    assert "looked at by the loops: C(Counted(e))" in executor.explain()
+    sums, counts = executor(x, begin, end, begin)
+    assert torch.equal(counts, torch.bincount(begin, minlength=50).float())
+    torch.testing.assert_close(sums, x.index_add(0, end, x[begin]), rtol=1e-4, atol=1e-4)
+    assert "insertps" not in executor.assembly

@@ -43,7 +43,13 @@ def reports_of(text: str, folder: Path, *arguments: str) -> list[list]:
         timeout=240,
     )
     assert done.returncode == 0, done.stderr
-    return sorted(json.loads(line) for line in done.stdout.splitlines() if line.startswith("["))
+    # Both write to one pipe, and one may come between the other's text and its newline.
+    reports, rest = [], done.stdout
+    while (begin := rest.find("[")) >= 0:
+        report, end = json.JSONDecoder().raw_decode(rest, begin)
+        reports.append(report)
+        rest = rest[end:]
+    return sorted(reports)
 
 
 def run_ranks(folder: Path, *files: Path) -> list[tuple[str, list[str]]]:

@@ -36,6 +36,18 @@ bool has_checked(const Node& node) {
   return node.defined() && ir::any<Call>(node, is_checked);
 }
 
+/// Whether it has lanes that are looked at one by one, but for where it reads.
+bool has_checked_lanes(const Expr& e) {
+  bool found = false;
+  ir::visit(
+      e, [](const Load*, ir::Visitor&) {},
+      [&](const Call* op, ir::Visitor& self) {
+        found = found || (op->type.is_vector() && ir::find_checked_index(op));
+        self.inside(op);
+      });
+  return found;
+}
+
 Expr lane(const Expr& e) {
   const auto* broadcast = e.as<Broadcast>();
   return broadcast ? lane(broadcast->value) : e;
@@ -150,9 +162,9 @@ class Expand : public IRMutator {
     conditions_.push_back(predicate);
     Expr index = mutate(op->index);
     // Known not to be negative, its lanes become addresses without a sign extension each. Lanes
-    // that a condition leaves out may be negative, so only where there is none.
-    if (index.type().is_vector() && index.type().bits() == 32 && !index.same_as(op->index) &&
-        !unchecked_ && always())
+    // that a condition leaves out may be negative, so only where there is none. Neighbours that one
+    // index leads to stay a ramp.
+    if (index.type().bits() == 32 && !unchecked_ && always() && has_checked_lanes(op->index))
       index = index & make_const(index.type(), INT32_MAX);
     conditions_.pop_back();
     return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);

@@ -147,7 +147,7 @@ const PassList<Stmt, Facts> kLoopPasses(
          "are left alone",
          [](Stmt& s, Facts&) { s = lower_math(s, half_conversions()); }},
         {"vectorize_trigonometry",
-         "needs the calls of sin and cos that lower_math leaves, and multiply-adds that round "
+         "needs the calls that lower_math leaves, of sin and others, and multiply-adds that round "
          "once: a multiple of pi / 2 is taken off in parts",
          [](Stmt& s, Facts&) { s = vectorize_trigonometry(s); }, fuses},
         {"multiply_by_reciprocals",

@@ -16,7 +16,7 @@
 namespace tc::codegen {
 namespace {
 
-constexpr char kAtomic[] = "tc_atomic_";
+constexpr char kAtomicPrefix[] = "tc_atomic_";
 constexpr int64_t kMaxStaticSharedBytes = 48 * 1024;
 constexpr int64_t kSharedAlignment = 16;
 
@@ -241,7 +241,7 @@ class CudaPrinter : public CudaExprPrinter {
     check_mapped(place->name);
     prelude_.atomic = true;
     const std::string target = element(place->name, place->index);
-    line("tc::atomic_" + call->name.substr(sizeof(kAtomic) - 1) + "(&" + target + ", " +
+    line("tc::atomic_" + call->name.substr(sizeof(kAtomicPrefix) - 1) + "(&" + target + ", " +
          print(call->args[1]) + ");");
   }
 
@@ -330,11 +330,11 @@ Stmt make_atomic_update(ir::Reduction reduction, const Expr& place, const Expr& 
       TC_INTERNAL_CHECK(false, "no atomic form of ", ir::spelling(reduction));
   }
   return Evaluate::make(
-      Call::make(value.type(), kAtomic + std::string(name), {place, value}, Call::Extern));
+      Call::make(value.type(), kAtomicPrefix + std::string(name), {place, value}, Call::Extern));
 }
 
 const Load* atomic_place(const Call* call) {
-  return call->name.rfind(kAtomic, 0) == 0 ? call->args[0].as<Load>() : nullptr;
+  return call->name.rfind(kAtomicPrefix, 0) == 0 ? call->args[0].as<Load>() : nullptr;
 }
 
 Expr shuffle_xor(const Expr& value, int lane_mask) {

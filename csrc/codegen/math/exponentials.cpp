@@ -44,7 +44,7 @@ Expr reduce(const Expr& x, int parts,
 // (exp(r) - 1 - r) / r^2, fitted for the smallest relative error of exp(r).
 
 /// |r| <= log(2): 2^-26 or 2^-57.
-Expr beyond_linear(const Expr& r) {
+Expr exponential_beyond_linear(const Expr& r) {
   if (is_double(r))
     return polynomial(r, {1.1545625660863579e-11, 1.6178899017003842e-10, 2.0876306734453041e-09,
                           2.5051387605090805e-08, 2.755732052282738e-07, 2.7557321303339271e-06,
@@ -55,7 +55,7 @@ Expr beyond_linear(const Expr& r) {
 }
 
 /// |r| <= log(2) / 2: 2^-28 or 2^-56.
-Expr beyond_linear_of_half(const Expr& r) {
+Expr exponential_beyond_linear_of_half(const Expr& r) {
   if (is_double(r))
     return polynomial(
         r, {2.510038549551032e-08, 2.7620088445409746e-07, 2.7557268459997064e-06,
@@ -77,16 +77,40 @@ Expr minus_one_of_parts(const Expr& beyond, const Expr& r) {
 /// For results that are normal numbers.
 Expr exponential_within_range(const Expr& x) {
   return reduce(x, 1, [](const Expr& r, const Expr& power) {
-    return multiply(exponential_of_parts(beyond_linear_of_half(r), r), power);
+    return multiply(exponential_of_parts(exponential_beyond_linear_of_half(r), r), power);
   });
 }
 
 /// exp(x) - 1 where exp(x) is a normal number.
 Expr minus_one_within_range(const Expr& x) {
   return reduce(x, 1, [](const Expr& r, const Expr& power) {
-    Expr p = minus_one_of_parts(beyond_linear_of_half(r), r);
+    Expr p = minus_one_of_parts(exponential_beyond_linear_of_half(r), r);
     return add(multiply(p, power), subtract(power, number(power, 1)));
   });
+}
+
+/// sinh or cosh of a float, by double: of x = n log(2) + r the sum or difference of 2^n exp(r) and
+/// its reciprocal, where sinh(r) and cosh(r) stand apart so that small results keep their digits.
+Expr hyperbolic(const Expr& x, bool cosine) {
+  // Beyond this the result is no finite float.
+  const Expr t = Halide::cast(Halide::Float(64, x.type().lanes()), between(-90, x, 90));
+  const Expr result = reduce(t, 1, [&](const Expr& r, const Expr& power) {
+    Names names;
+    const FloatFormat format = format_of(r);
+    const Expr ones = integer(r, int64_t{2 * format.bias} << format.fraction_bits);
+    const Expr reciprocal = names(from_bits(ones - bits_of(power)));
+    const Expr sum = names(multiply(add(power, reciprocal), number(r, 0.5)));
+    const Expr difference = names(multiply(subtract(power, reciprocal), number(r, 0.5)));
+    const Expr z = names(multiply(r, r));
+    // For |r| <= log(2) / 2, fitted for the smallest relative error: 2^-37 and 2^-34.
+    const Expr sine = multiply(r, polynomial(z, {0.00019907557359118583, 0.008333283580240134,
+                                                 0.16666666786031462, 0.9999999999955336}));
+    const Expr even = polynomial(
+        z, {0.0013948422700187394, 0.041666221304618084, 0.5000000106303204, 0.9999999999605668});
+    return names.around(cosine ? add(multiply(sum, even), multiply(difference, sine))
+                               : add(multiply(sum, sine), multiply(difference, even)));
+  });
+  return Halide::cast(x.type(), result);
 }
 
 /// 2^n of a whole n whose result is a normal number.
@@ -103,14 +127,14 @@ Expr between(double low, const Expr& x, double high) {
 /// infinite by the multiplications themselves. 2^n alone may be out of range, its root is not.
 Expr exponential(const Expr& x) {
   return reduce(within_reach(x), 2, [](const Expr& r, const Expr& root) {
-    return multiply(multiply(exponential_of_parts(beyond_linear(r), r), root), root);
+    return multiply(multiply(exponential_of_parts(exponential_beyond_linear(r), r), root), root);
   });
 }
 
 /// exp(x) - 1 = 2^n (exp(r) - 1) + 2^n - 1, which keeps the digits of a small x.
 Expr exponential_minus_one(const Expr& x) {
   Expr result = reduce(within_reach(x), 2, [](const Expr& r, const Expr& root) {
-    Expr p = minus_one_of_parts(beyond_linear(r), r);
+    Expr p = minus_one_of_parts(exponential_beyond_linear(r), r);
     const FloatFormat format = format_of(r);
     Expr ones = integer(r, int64_t{2 * format.bias} << format.fraction_bits);
     Expr reciprocal = from_bits(ones - bits_of(root));
@@ -142,6 +166,13 @@ Expr hyperbolic_tangent(const Expr& x) {
   });
 }
 
+Expr hyperbolic_sine(const Expr& x) {
+  // Zero keeps its sign.
+  return with_sign_of(x, hyperbolic(x, false));
+}
+
+Expr hyperbolic_cosine(const Expr& x) { return hyperbolic(x, true); }
+
 Expr exponential_of_two(const Expr& x) {
   const Expr magic = rounding_shift(x);
   Names names;
@@ -157,6 +188,18 @@ Expr exponential_of_two(const Expr& x) {
   return names.around(multiply(multiply(p, power_of_two(half)), power_of_two(n - half)));
 }
 
+Expr exponential_of_two_for_floats(const Expr& t) {
+  Names names;
+  const Expr magic = rounding_shift(t), shifted = names(add(t, magic));
+  const Expr r = names(subtract(t, subtract(shifted, magic)));
+  // Fitted for the smallest relative error: 2^-34.
+  const Expr p = polynomial(r, {1.5196134287642885e-05, 0.00015466781518574141,
+                                0.0013333935355440358, 0.0096180380596464533, 0.055504103653929868,
+                                0.24022651067002851, 0.69314718070476278, 1});
+  const Expr scaled = from_bits(bits_of(p) + (bits_of(shifted) << 52));
+  return names.around(select(equal(t, t), scaled, t));
+}
+
 /// 1 - exp(-|x| p(|x|)) with a polynomial p for -log(erfc(x)) / x that was fitted for the smallest
 /// relative error of the result: 2^-28.
 Expr error_function(const Expr& x) {
@@ -168,6 +211,25 @@ Expr error_function(const Expr& x) {
     Expr exponent = multiply(add(multiply(p, t), t), number(t, -1));
     return with_sign_of(x, multiply(minus_one_within_range(exponent), number(t, -1)));
   });
+}
+
+/// erfc(t) = w Q(w) exp(-t^2) with w = 1 / (1 + 0.3 t) and a polynomial Q that was fitted for the
+/// smallest relative error over [0, 10.2], 2^-31: in double, since the result of a large t is as
+/// exact as t^2 is in absolute terms.
+Expr complementary_error_function(const Expr& x) {
+  Names names;
+  // Beyond this the result is 0.
+  const Expr t =
+      names(Halide::cast(Halide::Float(64, x.type().lanes()), at_most(Halide::abs(x), 10.2)));
+  const Expr w = names(divide(number(t, 1), add(multiply(t, number(t, 0.3)), number(t, 1))));
+  const Expr q = polynomial(
+      w, {0.054751823524467835, -0.3268766701213583, 0.7281755086563819, -0.8149978235886501,
+          0.7478569623969744, -0.2662607418230667, 0.2598388502543064, 0.11227821264655279,
+          0.1672340590248736, 0.1687200716115113, 0.16927974694032122});
+  const Expr exponent = names(multiply(multiply(t, t), number(t, -1.4426950408889634)));
+  const Expr tail = names(multiply(multiply(q, w), exponential_of_two_for_floats(exponent)));
+  const Expr whole = select(less(x, number(x, 0)), subtract(number(tail, 2), tail), tail);
+  return names.around(Halide::cast(x.type(), whole));
 }
 
 }  // namespace tc::codegen

@@ -17,7 +17,7 @@ namespace tc::codegen {
 namespace {
 
 // For these no quotient of numbers far from the ends of the range leaves it.
-constexpr double kSmallest = 0x1p-20, kLargest = 0x1p+20;
+constexpr double kSmallestDivisor = 0x1p-20, kLargestDivisor = 0x1p+20;
 
 /// LLVM multiplies by the reciprocal of a power of two, which is exact.
 bool is_power_of_two(const Expr& e) {
@@ -72,7 +72,7 @@ Divisors find_divisors(const For* loop) {
             is_power_of_two(d) || (chosen && ir::has_load(d)))
           return;
         if (std::none_of(found.values.begin(), found.values.end(),
-                         [&](const Expr& e) { return equal(e, d); }))
+                         [&](const Expr& e) { return Halide::Internal::equal(e, d); }))
           found.values.push_back(d);
       });
   auto is_stored = [&](const Load* op) { return stores.count(op->name) > 0; };
@@ -105,7 +105,7 @@ Expr quotient(const Expr& x, const Divisor& divisor) {
 Stmt replace_quotients(const Stmt& stmt, const std::vector<Divisor>& divisors) {
   return ir::mutate(stmt, [&](const Div* op, ir::Mutator& self) {
     for (const Divisor& d : divisors)
-      if (equal(d.value, op->b))
+      if (Halide::Internal::equal(d.value, op->b))
         return named(self.mutate(op->a), [&](const Expr& x) { return quotient(x, d); });
     return self.inside(op);
   });
@@ -124,7 +124,8 @@ Stmt change_innermost(const For* op) {
   for (const Expr& value : found.values) {
     const Divisor& divisor = divisors.emplace_back(Divisor{value});
     Expr d = Variable::make(value.type(), divisor.name);
-    usual = usual && make_const(d.type(), kSmallest) < d && d < make_const(d.type(), kLargest);
+    usual = usual && make_const(d.type(), kSmallestDivisor) < d &&
+            d < make_const(d.type(), kLargestDivisor);
   }
   Stmt result = IfThenElse::make(usual, replace_quotients(op, divisors), op);
   for (const Divisor& divisor : divisors) {

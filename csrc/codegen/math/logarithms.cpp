@@ -13,8 +13,6 @@ namespace {
 
 using namespace strict_math;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-
 /// Normal u = m * 2^e with m from 2/3 to 4/3. `use` gets e in its place.
 Expr split_normal(const Expr& u, const std::function<Expr(const Expr& e)>& use) {
   const int64_t one = int64_t{1} << format_of(u).fraction_bits;
@@ -29,7 +27,7 @@ Expr multiply_exponent(const Expr& e, const Expr& like, double factor) {
 
 /// (log(1 + f) - f) / f^2 for |f| <= 1/3, fitted for the smallest relative error of log(1 + f):
 /// 2^-28 or 2^-57.
-Expr beyond_linear(const Expr& f) {
+Expr logarithm_beyond_linear(const Expr& f) {
   if (is_double(f))
     return polynomial(f, {-0.079392207389595057, 0.082991141643179167,  -0.040621354178743928,
                           0.042859564777987191,  -0.056933647464338287, 0.060259207799232356,
@@ -44,7 +42,7 @@ Expr beyond_linear(const Expr& f) {
 
 Expr logarithm_of_parts(const Expr& one_more, const Expr& e) {
   return named(one_more, [&](const Expr& f) {
-    Expr near = add(multiply(beyond_linear(f), multiply(f, f)), f);
+    Expr near = add(multiply(logarithm_beyond_linear(f), multiply(f, f)), f);
     return add(multiply_exponent(e, f, 0.693147180559945309), near);
   });
 }
@@ -52,12 +50,12 @@ Expr logarithm_of_parts(const Expr& one_more, const Expr& e) {
 }  // namespace
 
 Expr is_positive_finite(const Expr& x) {
-  return less(number(x, 0), x) && less(x, number(x, kInfinity));
+  return less(number(x, 0), x) && less(x, number(x, std::numeric_limits<double>::infinity()));
 }
 
 Expr outside_of_logarithm(const Expr& u, const Expr& x) {
   Expr nan = number(x, std::numeric_limits<double>::quiet_NaN());
-  return select(equal(u, number(u, 0)), number(x, -kInfinity),
+  return select(equal(u, number(u, 0)), number(x, -std::numeric_limits<double>::infinity()),
                 select(less(u, number(u, 0)), nan, x));
 }
 
@@ -104,6 +102,39 @@ Expr logarithm_to_two(const Expr& x) {
     });
   });
   return select(is_positive_finite(x), result, outside_of_logarithm(x, x));
+}
+
+Expr logarithm_to_ten(const Expr& x) {
+  Expr result = split_float(x, [](const Expr& one_more, const Expr& e) {
+    return named(one_more, [&](const Expr& f) {
+      // Both factors are in two parts, of which the first has few bits.
+      Expr square =
+          multiply(multiply(logarithm_beyond_linear(f), multiply(f, f)), number(f, 0.434294482));
+      Expr low = add(multiply_exponent(e, f, 4.6050389811952e-06),
+                     add(multiply(f, number(f, -0.00320551809675)), square));
+      Expr near = add(multiply(f, number(f, 0.4375)), low);
+      return add(multiply_exponent(e, f, 0.301025390625), near);
+    });
+  });
+  return select(is_positive_finite(x), result, outside_of_logarithm(x, x));
+}
+
+Expr logarithm_for_floats(const Expr& u) {
+  const int lanes = u.type().lanes();
+  Expr result = split_normal(u, [&](const Expr& e) {
+    // Not every processor has conversions of 64 bits.
+    Expr high = reinterpret(Halide::UInt(64, lanes), e) >> 32;
+    Expr exponent = Halide::cast(u.type(), Halide::cast(Halide::Int(32, lanes), high));
+    return named(subtract(from_bits(bits_of(u) - e), number(u, 1)), [&](const Expr& wide_f) {
+      return named(Halide::cast(Halide::Float(32, lanes), wide_f), [&](const Expr& f) {
+        // What is beyond f is exact enough in float.
+        Expr beyond = Halide::cast(u.type(), multiply(logarithm_beyond_linear(f), multiply(f, f)));
+        return add(multiply(exponent, number(u, std::ldexp(0.693147180559945309, -20))),
+                   add(beyond, wide_f));
+      });
+    });
+  });
+  return select(is_positive_finite(u), result, outside_of_logarithm(u, u));
 }
 
 }  // namespace tc::codegen

@@ -14,6 +14,10 @@ ir::Expr logarithm(const ir::Expr& x);
 ir::Expr logarithm_of_one_plus(const ir::Expr& x);
 /// Of float alone. Exact for powers of two.
 ir::Expr logarithm_to_two(const ir::Expr& x);
+/// Of float alone. Exact for powers of ten.
+ir::Expr logarithm_to_ten(const ir::Expr& x);
+/// log(u) of a double that is not denormal, with as many digits as a float has.
+ir::Expr logarithm_for_floats(const ir::Expr& u);
 
 /// `use` gets f and e, x = (1 + f) * 2^e and |f| <= 1/3, of an x that is positive and finite. e is
 /// an integer in the place where floats have their exponents.

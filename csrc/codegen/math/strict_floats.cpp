@@ -6,12 +6,11 @@
 
 #include "codegen/math/named.h"
 #include "codegen/names.h"
+#include "ir/expressions/choices.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
-
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class MakeStrict : public IRMutator {
  private:
@@ -24,7 +23,9 @@ class MakeStrict : public IRMutator {
     const auto* integer = op->b.as<Cast>();
     auto divisor = integer && is_const_zero(integer->value) ? 0.0 : as_const_float(op->b);
     if (op->type.is_float() && divisor && *divisor == 0)
-      return mutate(op->a * make_const(op->type, std::copysign(kInfinity, *divisor)));
+      return mutate(
+          op->a *
+          make_const(op->type, std::copysign(std::numeric_limits<double>::infinity(), *divisor)));
     return binary(op, Call::strict_div);
   }
   Expr visit(const Min* op) override { return binary(op, Call::strict_min); }
@@ -98,8 +99,9 @@ Stmt replace_divisions_by_zero(const Stmt& stmt) {
   return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) {
     auto divisor = op->is_intrinsic(Call::strict_div) ? as_const_float(op->args[1]) : std::nullopt;
     if (!divisor || *divisor != 0) return self.inside(op);
-    return strict(op->type, Call::strict_mul, self.mutate(op->args[0]),
-                  make_const(op->type, std::copysign(kInfinity, *divisor)));
+    return strict(
+        op->type, Call::strict_mul, self.mutate(op->args[0]),
+        make_const(op->type, std::copysign(std::numeric_limits<double>::infinity(), *divisor)));
   });
 }
 
@@ -113,6 +115,9 @@ Stmt contract_floats(const Stmt& stmt) {
       return fma(product->args[0], product->args[1], sum ? b : negative(b));
     if (const Call* product = as_product(b))
       return fma(sum ? product->args[0] : negative(product->args[0]), product->args[1], a);
+    if (const auto term = sum && a.as<Load>() && b.as<Select>() ? ir::find_choice(b) : std::nullopt)
+      if (const Call* product = as_product(term->yes); product && is_const_zero(term->no))
+        return Select::make(term->condition, fma(product->args[0], product->args[1], a), a);
     return Call::make(op->type, op->name, {a, b}, op->call_type);
   });
 }

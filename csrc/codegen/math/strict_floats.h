@@ -21,7 +21,8 @@ ir::Stmt make_floats_plain(const ir::Stmt& stmt);
 /// for mistakes. To be called after simplification, which finds more of them.
 ir::Stmt replace_divisions_by_zero(const ir::Stmt& stmt);
 
-/// a * b + c and its kin on strict intrinsics with one rounding.
+/// a * b + c and its kin on strict intrinsics with one rounding; c + (d ? a * b : 0) as d ? a * b +
+/// c : c, which processors with masks do at once.
 ir::Stmt contract_floats(const ir::Stmt& stmt);
 
 }  // namespace tc::codegen

@@ -1,10 +1,12 @@
 #include "codegen/math/vector_math.h"
 
+#include <cmath>
 #include <limits>
 #include <map>
 
 #include "codegen/math/exponentials.h"
 #include "codegen/math/float_bits.h"
+#include "codegen/math/inverse_functions.h"
 #include "codegen/math/logarithms.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
@@ -39,19 +41,23 @@ Expr magnitude_of_power(const Expr& x, const Expr& y) {
       Halide::cast(wide, outside_of_logarithm(x, x)));
   Names names;
   const Expr t = names(between(-200, multiply(Halide::cast(wide, y), logarithm), 200));
-  const Expr magic = rounding_shift(t), shifted = names(add(t, magic));
-  const Expr r = names(subtract(t, subtract(shifted, magic)));
-  // Fitted for the smallest relative error: 2^-34.
-  const Expr p = polynomial(r, {1.5196134287642885e-05, 0.00015466781518574141,
-                                0.0013333935355440358, 0.0096180380596464533, 0.055504103653929868,
-                                0.24022651067002851, 0.69314718070476278, 1});
-  const Expr scaled = from_bits(bits_of(p) + (bits_of(shifted) << 52));
-  return names.around(Halide::cast(x.type(), select(equal(t, t), scaled, t)));
+  return names.around(Halide::cast(x.type(), exponential_of_two_for_floats(t)));
 }
 
-/// Powers that a few operations make, within two units in the last place, and those of doubles as
-/// exactly as any; nothing for other exponents. As C99's pow, annex F.9.4.4, which takes roots of
-/// -0 and of -infinity for those of 0 and infinity.
+/// x^n of a whole n > 0 by squares.
+Expr whole_power(const Expr& x, int n) {
+  Names names;
+  Expr square = x, power;
+  for (; n > 0; n >>= 1) {
+    if (n & 1) power = power.defined() ? multiply(power, square) : square;
+    if (n > 1) square = names(multiply(square, square));
+  }
+  return names.around(power);
+}
+
+/// Powers that a few operations make, within two units in the last place; nothing for other
+/// exponents. As C99's pow, annex F.9.4.4, which takes roots of -0 and of -infinity for those of 0
+/// and infinity.
 Expr short_power(const Expr& x, double exponent) {
   const bool is_single = x.type().bits() == 32;
   const Expr one = number(x, 1);
@@ -60,17 +66,41 @@ Expr short_power(const Expr& x, double exponent) {
     const Expr positive = select(equal(x, number(x, -infinity)), number(x, infinity), x);
     return Halide::sqrt(add(positive, number(x, 0)));
   };
+  // Of NaN too.
+  if (exponent == 0) return one;
+  if (exponent == 1) return x;
   if (exponent == 2) return multiply(x, x);
+  if (exponent == 3) return multiply(multiply(x, x), x);
   if (exponent == -1) return divide(one, x);
   if (exponent == 0.5) return root();
   if (!is_single) return {};
-  if (exponent == 3) return multiply(multiply(x, x), x);
   if (exponent == -0.5) return divide(one, root());
   if (exponent == 1.5) return multiply(Halide::abs(x), root());
-  if (exponent != -2) return {};
-  // Doubles hold all squares of floats.
-  const Expr wide = Halide::cast(Halide::Float(64, x.type().lanes()), x);
-  return Halide::cast(x.type(), divide(number(wide, 1), multiply(wide, wide)));
+  // In doubles, whose roundings disappear in that to a float, and which are 0 or infinite only
+  // where the float is. Up to here that takes fewer operations than a logarithm.
+  if (std::abs(exponent) > 16 || exponent != std::floor(exponent)) return {};
+  const Expr power = whole_power(Halide::cast(Halide::Float(64, x.type().lanes()), x),
+                                 static_cast<int>(std::abs(exponent)));
+  return Halide::cast(x.type(), exponent < 0 ? divide(number(power, 1), power) : power);
+}
+
+/// Of float, in double: of the bits of a number a third is a first guess, of which two steps of
+/// Halley's method leave 2^-40 (Kahan's cube root).
+Expr cube_root(const Expr& x) {
+  const int lanes = x.type().lanes();
+  Names names;
+  const Expr a = names(Halide::cast(Halide::Float(64, lanes), Halide::abs(x)));
+  const Expr high = Halide::cast(Halide::UInt(32, lanes), bits_of(a) >> 32);
+  const Expr third = high / Halide::Internal::make_const(high.type(), 3) +
+                     Halide::Internal::make_const(high.type(), 715094163);
+  Expr root = names(from_bits(Halide::cast(Halide::Int(64, lanes), third) << 32));
+  for (int steps = 0; steps < 2; ++steps) {
+    const Expr cube = names(multiply(multiply(root, root), root));
+    root = names(divide(multiply(root, add(add(a, a), cube)), add(a, add(cube, cube))));
+  }
+  // Zero, infinity and NaN are their own roots.
+  const Expr magnitude = select(is_positive_finite(a), root, a);
+  return names.around(with_sign_of(x, Halide::cast(x.type(), magnitude)));
 }
 
 /// As C99's pow.
@@ -92,6 +122,19 @@ Expr power(const Expr& x, const Expr& y) {
   return names.around(select(negative, select(whole, of_negative, of_broken), magnitude));
 }
 
+/// As C99's hypot, of floats, whose squares are exact in double.
+Expr hypotenuse(const Expr& x, const Expr& y) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Type wide = Halide::Float(64, x.type().lanes());
+  Names names;
+  const Expr a = names(Halide::cast(wide, x)), b = names(Halide::cast(wide, y));
+  const Expr length = Halide::cast(x.type(), Halide::sqrt(add(multiply(a, a), multiply(b, b))));
+  // An infinite length, whatever the other is.
+  const Expr is_infinite =
+      equal(Halide::abs(x), number(x, infinity)) || equal(Halide::abs(y), number(y, infinity));
+  return names.around(select(is_infinite, number(x, infinity), length));
+}
+
 }  // namespace
 
 Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
@@ -102,19 +145,27 @@ Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
                                                        {"log1p", logarithm_of_one_plus},
                                                        {"tanh", hyperbolic_tangent}};
   static const std::map<std::string, Function> single = {
-      {"erf", error_function}, {"exp2", exponential_of_two}, {"log2", logarithm_to_two}};
+      {"acos", arc_cosine},         {"acosh", area_hyperbolic_cosine},
+      {"asin", arc_sine},           {"asinh", area_hyperbolic_sine},
+      {"atan", arc_tangent},        {"atanh", area_hyperbolic_tangent},
+      {"cbrt", cube_root},          {"cosh", hyperbolic_cosine},
+      {"sinh", hyperbolic_sine},    {"log10", logarithm_to_ten},
+      {"erf", error_function},      {"erfc", complementary_error_function},
+      {"exp2", exponential_of_two}, {"log2", logarithm_to_two}};
   const bool is_single = arguments[0].type().bits() == 32;
   if (auto found = both.find(name); found != both.end()) return named(arguments[0], found->second);
   if (auto found = single.find(name); found != single.end() && is_single)
     return named(arguments[0], found->second);
-  if (name != "pow") return {};
+  if (name != "pow" && (!is_single || (name != "atan2" && name != "hypot"))) return {};
   Names names;
   const Expr x = names(arguments[0]);
-  if (const auto exponent = as_const_float(arguments[1]))
-    if (const Expr power = short_power(x, *exponent); power.defined()) return names.around(power);
+  if (name == "pow")
+    if (const auto exponent = as_const_float(arguments[1]))
+      if (const Expr power = short_power(x, *exponent); power.defined()) return names.around(power);
   if (!is_single) return {};
   const Expr y = names(arguments[1]);
-  return names.around(power(x, y));
+  const auto function = name == "pow" ? power : name == "atan2" ? arc_tangent_of_two : hypotenuse;
+  return names.around(function(x, y));
 }
 
 }  // namespace tc::codegen

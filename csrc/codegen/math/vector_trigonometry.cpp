@@ -1,7 +1,10 @@
 #include "codegen/math/vector_trigonometry.h"
 
-#include <algorithm>
 #include <functional>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "codegen/math/float_bits.h"
@@ -18,7 +21,9 @@ using namespace strict_math;
 
 // Up to here three numbers for pi / 2 leave all digits of the rest (W. Cody and W. Waite, "Software
 // Manual for the Elementary Functions", 1980, chapter 8).
-constexpr double kLargest = 1e5;
+constexpr double kLargestAngle = 1e5;
+/// Of two floats: doubles hold multiples by less than this, and tell quotients apart.
+constexpr double kLargestQuotient = 1 << 27;
 constexpr double kQuarterTurn[] = {1.57079637, -4.37113883e-08, -1.71512451e-15};
 constexpr double kQuarterTurnOfDouble[] = {1.5707963267948966, 6.123233995736766e-17,
                                            -1.4973849048591698e-33};
@@ -80,18 +85,119 @@ Expr cosine(const Expr& x) {
   });
 }
 
-using Function = Expr (*)(const Expr&);
-
-Function function_of(const Call* op) {
-  if (op->call_type != Call::PureExtern || op->type.is_vector()) return nullptr;
-  if (op->name == "sin_f32" || op->name == "sin_f64") return sine;
-  if (op->name == "cos_f32" || op->name == "cos_f64") return cosine;
-  return nullptr;
+/// Of float, by double: in float the reciprocal of what is rounded already would be too far off.
+Expr tangent(const Expr& x) {
+  const Expr wide = Halide::cast(Halide::Float(64, x.type().lanes()), x);
+  Expr result = reduce(wide, [&](const Expr& r, const Expr& n) {
+    Names names;
+    const Expr z = names(multiply(r, r));
+    // For |r| <= pi / 4, fitted for the smallest relative error: 2^-33.
+    const Expr p = polynomial(z, {0.0020401433072068697, -0.0005935945578035671,
+                                  0.004990756684717585, 0.008332272352098739, 0.021984460974197626,
+                                  0.05395465674707738, 0.13333410431236511, 0.33333331848786163});
+    const Expr near = names(Halide::cast(x.type(), add(multiply(multiply(r, z), p), r)));
+    const Expr quadrant = Halide::cast(Halide::UInt(32, x.type().lanes()), n);
+    return names.around(select(is_odd(quadrant), divide(number(near, -1), near), near));
+  });
+  // Zero keeps its sign.
+  return select(equal(x, number(x, 0)), x, result);
 }
 
-/// The arguments of a value's calls that can be computed before it, each once.
-std::vector<Expr> find_angles(const Expr& value) {
-  std::vector<Expr> angles;
+/// x - n y, exactly, of floats by double: n has 28 bits at most and y has 24. The quotient of two
+/// floats is a whole number or differs from one by 2^-24 at least, from the half of one by 2^-26,
+/// which no rounding of a double covers.
+Expr without_multiple(const Expr& x, const Expr& y, Expr (*whole)(Expr)) {
+  const Type wide = Halide::Float(64, x.type().lanes());
+  Names names;
+  const Expr a = names(Halide::cast(wide, x)), b = names(Halide::cast(wide, y));
+  const Expr rest = subtract(a, multiply(whole(divide(a, b)), b));
+  return names.around(Halide::cast(x.type(), rest));
+}
+
+Expr truncated_remainder(const Expr& x, const Expr& y) {
+  return with_sign_of(x, without_multiple(x, y, Halide::trunc));
+}
+
+Expr rounded_remainder(const Expr& x, const Expr& y) {
+  return named(without_multiple(x, y, Halide::round), [&](const Expr& rest) {
+    return select(equal(rest, number(rest, 0)), with_sign_of(x, rest), rest);
+  });
+}
+
+using Arguments = std::vector<Expr>;
+
+/// A function in operations that vectors have.
+struct VectorForm {
+  Expr (*value)(const Arguments&);
+  Expr (*usual)(const Arguments&);  ///< where it may be taken
+};
+
+Expr is_small_angle(const Arguments& x) {
+  return less(Halide::abs(x[0]), number(x[0], kLargestAngle));
+}
+
+Expr is_short_quotient(const Arguments& x) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const Expr a = Halide::abs(x[0]), b = Halide::abs(x[1]);
+  return less(a, multiply(b, number(b, kLargestQuotient))) && less(b, number(b, infinity));
+}
+
+template <Expr (*Function)(const Expr&)>
+constexpr VectorForm kOfAngle = {[](const Arguments& x) { return Function(x[0]); }, is_small_angle};
+
+template <Expr (*Function)(const Expr&, const Expr&)>
+constexpr VectorForm kOfQuotient = {[](const Arguments& x) { return Function(x[0], x[1]); },
+                                    is_short_quotient};
+
+const VectorForm* vector_form(const Call* op) {
+  static const std::map<std::string, VectorForm> forms = {
+      {"sin_f32", kOfAngle<sine>},
+      {"sin_f64", kOfAngle<sine>},
+      {"cos_f32", kOfAngle<cosine>},
+      {"cos_f64", kOfAngle<cosine>},
+      {"tan_f32", kOfAngle<tangent>},
+      {"fmodf", kOfQuotient<truncated_remainder>},
+      {"remainderf", kOfQuotient<rounded_remainder>}};
+  if (op->call_type != Call::PureExtern || op->type.is_vector()) return nullptr;
+  const auto found = forms.find(op->name);
+  return found == forms.end() ? nullptr : &found->second;
+}
+
+std::optional<size_t> find(const std::vector<Expr>& among, const Expr& e) {
+  for (size_t i = 0; i < among.size(); ++i)
+    if (Halide::Internal::equal(among[i], e)) return i;
+  return {};
+}
+
+/// What the calls of a value depend on that can be computed before it.
+struct Known {
+  std::vector<Expr> arguments;   ///< each once
+  std::vector<Expr> names;       ///< of those
+  std::vector<Expr> conditions;  ///< on names, each once
+
+  /// Names of the arguments of a call; nothing where not all are known.
+  Arguments names_of(const Call* op) const {
+    Arguments result;
+    for (const Expr& argument : op->args) {
+      const std::optional<size_t> i = find(arguments, argument);
+      if (!i) return {};
+      result.push_back(names[*i]);
+    }
+    return result;
+  }
+  void add(const Call* op) {
+    for (const Expr& argument : op->args) {
+      if (find(arguments, argument)) continue;
+      arguments.push_back(argument);
+      names.push_back(Variable::make(argument.type(), unique_name("argument")));
+    }
+    const Expr condition = vector_form(op)->usual(names_of(op));
+    if (!find(conditions, condition)) conditions.push_back(condition);
+  }
+};
+
+Known find_calls(const Expr& value) {
+  Known known;
   Scope<> bound;
   // What a choice keeps from being read must not be read in front of it.
   bool chosen = false;
@@ -105,50 +211,41 @@ std::vector<Expr> find_angles(const Expr& value) {
       [&](const Call* op, ir::Visitor& self) {
         const int before = calls;
         op->is_intrinsic(Call::if_then_else) ? choose(op, self) : self.inside(op);
-        if (!function_of(op) || calls++ != before) return;
-        const Expr& x = op->args[0];
-        if ((chosen && ir::has_load(x)) || expr_uses_vars(x, bound)) return;
-        if (std::none_of(angles.begin(), angles.end(),
-                         [&](const Expr& known) { return Halide::Internal::equal(known, x); }))
-          angles.push_back(x);
+        if (!vector_form(op) || calls++ != before) return;
+        for (const Expr& x : op->args)
+          if ((chosen && ir::has_load(x)) || expr_uses_vars(x, bound)) return;
+        known.add(op);
       },
       [&](const Let* op, ir::Visitor& self) {
         op->value.accept(&self);
         ScopedBinding<> bind(bound, op->name);
         op->body.accept(&self);
       });
-  return angles;
+  return known;
 }
 
-/// Calls of known angles, by their names, as C's or ours.
-Stmt replace_calls(const Stmt& stmt, const std::vector<Expr>& angles,
-                   const std::vector<Expr>& names, bool fast) {
+/// Calls of known arguments, by their names, as C's or ours.
+Stmt replace_calls(const Stmt& stmt, const Known& known, bool fast) {
   return ir::mutate(stmt, [&](const Call* op, ir::Mutator& self) {
-    Function function = function_of(op);
-    for (size_t i = 0; function && i < angles.size(); ++i) {
-      if (!Halide::Internal::equal(op->args[0], angles[i])) continue;
-      return fast ? function(names[i]) : Call::make(op->type, op->name, {names[i]}, op->call_type);
-    }
-    return self.inside(op);
+    const VectorForm* form = vector_form(op);
+    const Arguments names = form ? known.names_of(op) : Arguments();
+    if (names.empty() || !find(known.conditions, form->usual(names))) return self.inside(op);
+    return fast ? form->value(names) : Call::make(op->type, op->name, names, op->call_type);
   });
 }
 
-/// The store of a vector, by the angles that are computed before it.
+/// The store of a vector, by the arguments that are computed before it.
 Stmt choose_functions(const Store* op) {
-  const std::vector<Expr> angles = find_angles(op->value);
-  if (angles.empty()) return op;
-  std::vector<Expr> names;
+  const Known known = find_calls(op->value);
+  if (known.arguments.empty()) return op;
   Expr usual;
-  for (const Expr& angle : angles) {
-    const Expr& x = names.emplace_back(Variable::make(angle.type(), unique_name("angle")));
-    Expr small = less(Halide::abs(x), number(x, kLargest));
-    usual = usual.defined() ? usual && small : small;
-  }
-  Stmt fast = replace_calls(op, angles, names, true);
-  Stmt slow = replace_calls(op, angles, names, false);
+  for (const Expr& condition : known.conditions)
+    usual = usual.defined() ? usual && condition : condition;
+  Stmt fast = replace_calls(op, known, true);
+  Stmt slow = replace_calls(op, known, false);
   Stmt result = IfThenElse::make(Halide::likely(usual), fast, slow);
-  for (size_t i = names.size(); i-- > 0;)
-    result = LetStmt::make(names[i].as<Variable>()->name, angles[i], result);
+  for (size_t i = known.names.size(); i-- > 0;)
+    result = LetStmt::make(known.names[i].as<Variable>()->name, known.arguments[i], result);
   return result;
 }
 

@@ -14,7 +14,7 @@ namespace tc::codegen {
 namespace {
 
 /// The elements side by side that an iteration reads; nothing where they have gaps or are one.
-std::optional<Footprint> find_row(const Read& read) {
+std::optional<Footprint> find_row_of_panel(const Read& read) {
   Footprint row(read);
   for (auto loop = read.inside.rbegin(); loop != read.inside.rend(); ++loop) {
     auto walk = row.along(*loop);
@@ -25,13 +25,13 @@ std::optional<Footprint> find_row(const Read& read) {
 }
 
 /// The rows that a body reads: one of each buffer.
-std::vector<Footprint> find_rows(const Nest& body) {
+std::vector<Footprint> find_rows_of_panel(const Nest& body) {
   std::vector<Footprint> rows;
   for (const Read& read : find_reads(body)) {
     const bool known = std::any_of(rows.begin(), rows.end(), [&](const Footprint& known) {
       return known.buffer == read.buffer;
     });
-    if (auto row = known ? std::nullopt : find_row(read)) rows.push_back(*row);
+    if (auto row = known ? std::nullopt : find_row_of_panel(read)) rows.push_back(*row);
   }
   return rows;
 }
@@ -89,7 +89,7 @@ Nest prefetch_panels(const Nest& nest, const std::set<std::string>& large,
                      const CpuMachine& machine) {
   return change_innermost_loops(nest, [&](const Nest& loop, const Around& around) {
     std::vector<Nest> prefetches;
-    for (const Footprint& row : find_rows(as<Loop>(loop)->body)) {
+    for (const Footprint& row : find_rows_of_panel(as<Loop>(loop)->body)) {
       auto step = row.step(around.loops().back().name);
       // Wider ones are no blocks of results in registers.
       if (row.lines() > machine.lines_at_once() || !step || !waits(row, *step, around, machine))

@@ -30,12 +30,12 @@ Expr simplify_blocks(const Expr& index, const Scope<Interval>& ranges) {
 }
 
 /// The loops of an intrinsic; a missing one has one iteration.
-struct Loops {
+struct IntrinsicLoops {
   const Loop *lane = nullptr, *term = nullptr;
   const Compute* compute = nullptr;  ///< null where something else is inside
   Scope<Interval> ranges;
 
-  explicit Loops(Nest inner) {
+  explicit IntrinsicLoops(Nest inner) {
     for (; const auto* loop = as<Loop>(inner); inner = loop->body) {
       (loop->role == Role::Vector ? lane : term) = loop;
       ranges.push(loop->name, Interval(loop->min, simplify(loop->min + loop->extent - 1)));
@@ -69,7 +69,7 @@ Expr ramp(const Expr& base, int64_t step, int lanes) {
 /// missing. Undefined where lanes lie at varying distances.
 class Register {
  public:
-  Register(const Load& load, const Loops& loops, int terms)
+  Register(const Load& load, const IntrinsicLoops& loops, int terms)
       : load_(load),
         loops_(loops),
         index_(simplify_blocks(load.index, loops.ranges)),
@@ -78,15 +78,16 @@ class Register {
         terms_(terms) {}
 
   Expr value() const {
-    const Expr first = Loops::at(loops_.lane, 0, Loops::at(loops_.term, 0, index_));
-    const auto along_lanes = Loops::step(loops_.lane, index_);
-    const bool run = given_ == 1 || Loops::step(loops_.term, index_) == 1;
+    const Expr first =
+        IntrinsicLoops::at(loops_.lane, 0, IntrinsicLoops::at(loops_.term, 0, index_));
+    const auto along_lanes = IntrinsicLoops::step(loops_.lane, index_);
+    const bool run = given_ == 1 || IntrinsicLoops::step(loops_.term, index_) == 1;
     if (run && along_lanes == 0 && lanes_ > 1) return shared(first);
     if (run && (lanes_ == 1 || along_lanes == terms_)) return dense(first, lanes_);
     // A vector for each term, whose lanes take turns.
     std::vector<Expr> vectors;
     for (int j = 0; j < terms_; ++j) {
-      vectors.push_back(j < given_ ? of_term(Loops::at(loops_.term, j, index_))
+      vectors.push_back(j < given_ ? of_term(IntrinsicLoops::at(loops_.term, j, index_))
                                    : make_zero(load_.type.with_lanes(lanes_)));
       if (!vectors.back().defined()) return Expr();
     }
@@ -115,15 +116,15 @@ class Register {
   }
 
   Expr of_term(const Expr& index) const {
-    const auto step = Loops::step(loops_.lane, index);
+    const auto step = IntrinsicLoops::step(loops_.lane, index);
     if (!step) return Expr();
-    const Expr first = Loops::at(loops_.lane, 0, index);
+    const Expr first = IntrinsicLoops::at(loops_.lane, 0, index);
     if (*step == 0) return repeat(make_load(first, const_true()), lanes_);
     return make_load(ramp(first, *step, lanes_), const_true(lanes_));
   }
 
   const Load& load_;
-  const Loops& loops_;
+  const IntrinsicLoops& loops_;
   const Expr index_;
   const int lanes_, given_, terms_;
 };
@@ -152,7 +153,7 @@ std::optional<std::vector<Expr>> find_loads(const isa::Instruction& instruction,
 
 Stmt lower_intrinsic(const nest::Intrinsic& intrinsic) {
   const isa::Instruction& instruction = *isa::find_instruction(intrinsic.instruction);
-  const Loops loops(intrinsic.body);
+  const IntrinsicLoops loops(intrinsic.body);
   const auto loads =
       loops.compute ? find_loads(instruction, *loops.compute, loops.lane) : std::nullopt;
   if (!loads) return lower(intrinsic.body);
@@ -163,10 +164,10 @@ Stmt lower_intrinsic(const nest::Intrinsic& intrinsic) {
         Register(*load.as<Load>(), loops, static_cast<int>(instruction.terms)).value());
     if (!operands.back().defined()) return lower(intrinsic.body);
   }
-  const auto step = Loops::step(loops.lane, compute.index);
+  const auto step = IntrinsicLoops::step(loops.lane, compute.index);
   TC_INTERNAL_CHECK(step, "results of ", instruction.name, " lie at varying distances");
   const int lanes = loops.lanes();
-  const Expr place = ramp(Loops::at(loops.lane, 0, compute.index), *step, lanes);
+  const Expr place = ramp(IntrinsicLoops::at(loops.lane, 0, compute.index), *step, lanes);
   const Expr before =
       ir::make_load(compute.type.with_lanes(lanes), compute.buffer, place, compute.parameter);
   return ir::make_store(compute.buffer, place, instruction.make(before, operands),

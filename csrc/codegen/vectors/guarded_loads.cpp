@@ -1,8 +1,10 @@
 #include "codegen/vectors/guarded_loads.h"
 
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -228,6 +230,45 @@ Root run_around_choices(const Root& root, const Pass& pass, const ExprPass& part
   });
 }
 
+std::vector<int> last_to_first(int lanes) {
+  std::vector<int> order(static_cast<size_t>(lanes));
+  std::iota(order.rbegin(), order.rend(), 0);
+  return order;
+}
+
+/// The lanes of a condition from the last to the first: comparisons of indices are made so, since
+/// permutations of masks cost more than comparisons.
+Expr reverse_lanes(const Expr& e) {
+  if (e.as<Broadcast>()) return e;
+  if (const auto* op = e.as<Ramp>(); op && op->base.type().is_scalar())
+    return Ramp::make(simplify(op->base + (op->lanes - 1) * op->stride), simplify(-op->stride),
+                      op->lanes);
+  if (const auto* op = e.as<Not>()) return !reverse_lanes(op->a);
+  const auto both = [](const auto* op) {
+    return std::remove_pointer_t<decltype(op)>::make(reverse_lanes(op->a), reverse_lanes(op->b));
+  };
+  if (const auto* op = e.as<And>()) return both(op);
+  if (const auto* op = e.as<Or>()) return both(op);
+  if (const auto* op = e.as<LT>()) return both(op);
+  if (const auto* op = e.as<LE>()) return both(op);
+  if (const auto* op = e.as<GT>()) return both(op);
+  if (const auto* op = e.as<GE>()) return both(op);
+  if (const auto* op = e.as<EQ>()) return both(op);
+  if (const auto* op = e.as<NE>()) return both(op);
+  return Shuffle::make({e}, last_to_first(e.type().lanes()));
+}
+
+/// Neighbours that lie in falling order, as those in rising order and a permutation; 0 where the
+/// condition is off.
+Expr load_backwards(const Load* op, const Ramp* index) {
+  const int lanes = index->lanes;
+  const Expr first = simplify(index->base - (lanes - 1));
+  const Expr on = reverse_lanes(op->predicate);
+  const Expr load = Load::make(op->type, op->name, Ramp::make(first, make_one(first.type()), lanes),
+                               op->image, op->param, on, ModulusRemainder());
+  return Shuffle::make({Select::make(on, load, make_zero(load.type()))}, last_to_first(lanes));
+}
+
 /// From the first element where the condition is off.
 Expr load_somewhere(const Load* op, const Expr& on, const Expr& index) {
   int lanes = index.type().lanes();
@@ -253,6 +294,8 @@ Stmt define_switched_off_lanes(const Stmt& stmt, const std::set<std::string>& em
         const auto* ramp = op->index.as<Ramp>();
         if ((ramp && is_const_one(ramp->stride)) || empty.count(op->name))
           return Select::make(op->predicate, load, make_zero(load.type()));
+        if (ramp && is_const(ramp->stride, -1) && ramp->base.type().is_scalar())
+          return load_backwards(op, ramp);
         const auto* same = op->index.as<Broadcast>();
         if (!same || op->type.is_scalar()) return load_somewhere(op, op->predicate, op->index);
         Expr some = VectorReduce::make(VectorReduce::Or, op->predicate, 1);

@@ -24,10 +24,10 @@ ir::Stmt around_choices(const ir::Stmt& stmt, const StmtPass& pass, const ExprPa
 
 /// Gives lanes that are switched off a value. To LLVM they hold poison, which `&&` and `||` of
 /// vectors pass on where a lane's other side alone decides: once it finds that a mask is never set,
-/// the result is anything. Neighbours are loaded under their mask, and the others are 0. What is
-/// not together in memory is loaded without, for which Halide would branch in every lane: from the
-/// first element where it is off. `empty` names the buffers that have none. To be called after all
-/// simplification, which knows no poison.
+/// the result is anything. Neighbours, in rising order or in falling, are loaded under their mask,
+/// and the others are 0. What is not together in memory is loaded without, for which Halide would
+/// branch in every lane: from the first element where it is off. `empty` names the buffers that
+/// have none. To be called after all simplification, which knows no poison.
 ir::Stmt define_switched_off_lanes(const ir::Stmt& stmt, const std::set<std::string>& empty);
 
 /// Names the constants at which vectors begin below 0, of which a guard has switched off some

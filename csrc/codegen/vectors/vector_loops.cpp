@@ -90,6 +90,27 @@ Nest make_tail(const Loop& loop, const Expr& first, const Expr& count, int lanes
                          nest::make(nest::Guard{x < count, body, nullptr}));
 }
 
+/// The last iterations of a row at a place that data says, as vectors of 8, 4, 2 and 1: the next
+/// row may be the same one, or begin where this one ends, and a load waits until a masked store
+/// that it may overlap has reached the cache.
+Nest make_halves(const Loop& loop, const Expr& first, int64_t count) {
+  std::vector<Nest> parts;
+  int64_t done = 0;
+  for (int lanes = machine::kMostLanes; lanes > 0; lanes /= 2) {
+    if (!(count & lanes)) continue;
+    const std::string lane = loop.name + ".h";
+    const Expr begin = first + static_cast<int>(done);
+    done += lanes;
+    if (lanes == 1)
+      parts.push_back(nest::substitute(loop.name, begin, loop.body));
+    else
+      parts.push_back(
+          nest::make_loop(lane, 0, lanes, Role::Vector,
+                          nest::substitute(loop.name, begin + ir::make_variable(lane), loop.body)));
+  }
+  return nest::make_sequence(parts);
+}
+
 /// Where quotients and remainders give the places of loads, as many vectors in turn as their
 /// pattern takes: in each of them it is known. Null where there is none, or where its beginning is
 /// not known.
@@ -163,7 +184,9 @@ Nest cut(const Loop& loop, int vector_bits, int choices) {
                                           body));
   }
   if (!is_const_zero(rest)) {
-    Nest tail = make_tail(loop, loop.min + full * lanes, rest, lanes);
+    const auto count = as_const_int(rest);
+    Nest tail = accessed.scatters && count ? make_halves(loop, loop.min + full * lanes, *count)
+                                           : make_tail(loop, loop.min + full * lanes, rest, lanes);
     parts.push_back(is_const(rest) ? tail : nest::make(nest::Guard{rest > 0, tail, nullptr}));
   }
   return nest::make_sequence(parts);

@@ -134,7 +134,8 @@ class Vectors {
     // What lies before, and e, as far as everything in between goes on.
     Expr goes_on, scale;
     auto join = [&](const Expr& before, const Expr& e, const Expr& all_go_on, const Expr& scale) {
-      const Expr both = ir::combine(scan.reduction, scale.defined() ? before * scale : before, e);
+      const Expr both = ir::combine(scan.reduction,
+                                    scale.defined() ? ir::scaled(scan, before, scale) : before, e);
       return all_go_on.defined() ? Select::make(all_go_on, both, e) : both;
     };
     auto where_asked = [&](const Expr& e, const Expr& elsewhere) {
@@ -143,14 +144,16 @@ class Vectors {
       return name_it(ir::choose_lazily(asked, substitute(loop_.name, iteration, e), elsewhere));
     };
     if (scan.goes_on.defined()) goes_on = where_asked(scan.goes_on, const_true());
-    if (scan.scale.defined()) scale = where_asked(scan.scale, make_one(type));
+    if (scan.scale.defined()) scale = where_asked(scan.scale, ir::no_scale(scan, type));
     Expr sum = name_it(value);
     for (int distance = 1; distance < lanes_; distance *= 2) {
       const int by = down ? distance : -distance;
       sum = name_it(join(move_lanes(sum, identity(p), by, lane()), sum, goes_on, scale));
       if (goes_on.defined())
         goes_on = name_it(goes_on && move_lanes(goes_on, const_true(), by, lane()));
-      if (scale.defined()) scale = name_it(scale * move_lanes(scale, make_one(type), by, lane()));
+      if (scale.defined())
+        scale = name_it(
+            ir::join_scales(scan, scale, move_lanes(scale, ir::no_scale(scan, type), by, lane())));
     }
     const Expr carried = ir::make_load(type, carry(p), lane());
     Compute store = part;

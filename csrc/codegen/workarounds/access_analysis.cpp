@@ -11,7 +11,7 @@ namespace {
 
 // Accesses of one loop; the time goes with their square, and was 6 s with 768. Of 291 kernels of
 // ops/ and the papers 12 have a loop of so many.
-constexpr int64_t kMost = 384;
+constexpr int64_t kMostAccesses = 384;
 
 constexpr char kContext[] = "tc.context";
 
@@ -36,7 +36,8 @@ int64_t count_accesses(const Stmt& body) {
 Stmt stop_access_analysis(const Stmt& stmt) {
   bool stops = false;
   Stmt result = ir::mutate(stmt, [&](const For* op, ir::Mutator& self) -> Stmt {
-    if (op->for_type != ForType::Serial || count_accesses(op->body) < kMost) return self.inside(op);
+    if (op->for_type != ForType::Serial || count_accesses(op->body) < kMostAccesses)
+      return self.inside(op);
     stops = true;
     const Stmt call = ir::make_prefetch(Halide::UInt(8), kContext, 0);
     return ir::make_for(op->name, op->min, op->extent, op->for_type, Block::make(call, op->body));

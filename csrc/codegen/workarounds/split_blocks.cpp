@@ -11,7 +11,7 @@ namespace {
 
 // Nodes from which on a sequence is cut: some seven sums of a hundred elements, unrolled. 48 of
 // these took LLVM 6.2 s as one sequence, and 1.3 s cut so: no model of the processor knows that.
-constexpr int64_t kMost = 4000;
+constexpr int64_t kMostNodes = 4000;
 // In loops, where a block of results in registers with what is unrolled around it stays whole.
 constexpr int64_t kMostInLoops = 16000;
 
@@ -43,7 +43,7 @@ class Measure : public IRGraphVisitor {
 }  // namespace
 
 Stmt split_blocks(const Stmt& stmt) {
-  int64_t branches = 0, most = kMost;
+  int64_t branches = 0, most = kMostNodes;
   auto in_branch = [&](const Stmt& body) {
     // No address is that small, which LLVM does not know.
     Expr small = make_const(Halide::UInt(64), ++branches);

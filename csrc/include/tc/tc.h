@@ -550,7 +550,8 @@ TC_API tc_status tc_kernel_run(const tc_kernel* kernel, const tc_host* host,
  * TC_SHAPE_ERROR, of a kernel for a GPU perhaps of a later launch. */
 TC_API tc_status tc_kernel_launch(const tc_kernel* kernel, const tc_host* host,
                                   void* const* pointers);
-/* The same without a look at indices either: a bad one reads or writes whatever lies there. */
+/* The same without a look at indices either, before the loops or in them: a bad one reads or writes
+ * whatever lies there. Where the loops of the kernel look, the first call compiles one without. */
 TC_API tc_status tc_kernel_launch_unchecked(const tc_kernel* kernel, const tc_host* host,
                                             void* const* pointers);
 /* Runs like tc_kernel_launch, waits, and gives the seconds that it took: on a GPU by the device's

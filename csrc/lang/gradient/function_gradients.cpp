@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 
 #include "base/error.h"
 #include "lang/sema/builtins.h"
@@ -108,6 +109,12 @@ const Rule* find_rule(const std::string& function) {
       {"normcdfinv", {"2.50662827463100050242 * g * exp(0.5 * r * r)"}},
       {"pow",
        {"y == 0 ? 0.0 : g * y * pow(x, y - 1.0)", "x == 0 && y >= 0 ? 0.0 : g * r * log(x)"}},
+      // By literals, z = y - 1 is one too.
+      {"pow to 0", {"0.0", ""}},
+      {"pow to 1", {"g", ""}},
+      {"pow to 2", {"g * 2.0 * x", ""}},
+      {"pow to literal", {"g * y * pow(x, z)", ""}},
+      {"pow of literal", {"", "g * r * log(x)"}},  // that is not 0
       {"rcbrt", {"-0.33333333333333333333 * g * r / x"}},
       {"remainder", {"g", "-g * rint(x / y)"}},
       {"rhypot", {"-g * (x * r) * r * r", "-g * (y * r) * r * r"}},
@@ -166,7 +173,21 @@ int operand_beside_literal(const Expression& e) {
   return -1;
 }
 
+/// The literal exponent of a power; nothing for anything else.
+std::optional<double> literal_exponent(const Expression& e) {
+  if (!is_builtin(e) || e.name != "pow" || !e.operands[1]->constant) return std::nullopt;
+  return e.operands[1]->constant->as_double();
+}
+
 std::string rule_name(const Expression& e) {
+  if (const auto exponent = literal_exponent(e)) {
+    if (*exponent == 0) return "pow to 0";
+    if (*exponent == 1) return "pow to 1";
+    return *exponent == 2 ? "pow to 2" : "pow to literal";
+  }
+  if (is_builtin(e) && e.name == "pow" && e.operands[0]->constant &&
+      e.operands[0]->constant->as_double() != 0)
+    return "pow of literal";
   if (e.kind == ExpressionKind::Unary) return std::string("unary ") + spelling(e.op);
   if (e.kind == ExpressionKind::Binary) return spelling(e.op);
   return e.name;
@@ -217,6 +238,10 @@ ExpressionPtr operand_gradient(const Expression& e, size_t operand, const Expres
     } else if (given->constant ? type.is_int_or_uint() || e.type.bits() > 32 : type != e.type) {
       given = cast(e.type, given);
     }
+  }
+  if (const auto exponent = literal_exponent(e)) {
+    const ExpressionPtr less = real(*exponent - 1);
+    names["z"] = e.type.bits() > 32 ? cast(e.type, less) : less;
   }
   return substitute(part, names);
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <set>
@@ -11,12 +12,15 @@
 #include "base/error.h"
 #include "base/passes.h"
 #include "lang/gradient/function_gradients.h"
+#include "lang/gradient/joined_reads.h"
 #include "lang/gradient/read_gradients.h"
 #include "lang/gradient/recompute.h"
 #include "lang/gradient/shared_weights.h"
 #include "lang/gradient/sums/adjoint_sum.h"
 #include "lang/gradient/sums/divided_exponentials.h"
 #include "lang/gradient/sums/running_extremes.h"
+#include "lang/gradient/sums/stepped_extremes.h"
+#include "lang/gradient/sums/term_reads.h"
 #include "lang/gradient/sums/zero_sums.h"
 #include "lang/gradient/versions.h"
 #include "lang/lowering/redundant_ranges.h"
@@ -33,6 +37,7 @@ const Pass kDividedExponential("derivative", "divided_exponential");
 const Pass kDifferentiateProduct("derivative", "differentiate_product");
 const Pass kDifferentiateExtreme("derivative", "differentiate_extreme");
 const Pass kRunningExtreme("derivative", "running_extreme");
+const Pass kSteppedExtreme("derivative", "stepped_extreme");
 const Pass kJoinReads("derivative", "join_reads");
 const Pass kPassOn("derivative", "pass_on");
 const Pass kDropUnread("derivative", "drop_unread");
@@ -43,13 +48,6 @@ std::vector<ExpressionPtr> names_of(const std::vector<std::string>& indices) {
   std::vector<ExpressionPtr> expressions;
   for (const std::string& index : indices) expressions.push_back(name(index));
   return expressions;
-}
-
-/// Whether a value is one of some reads and literals, of that type, as conditions say.
-bool is_chosen(const Expression& e, Type type) {
-  if (e.kind == ExpressionKind::Ternary)
-    return is_chosen(*e.operands[1], type) && is_chosen(*e.operands[2], type);
-  return e.constant || (e.binding == Binding::Tensor && e.type == type);
 }
 
 bool is_one(const Expression& e) { return e.constant && e.constant->as_double() == 1; }
@@ -170,9 +168,11 @@ class GradientBuilder {
   }
 
   const Step& step_of(const std::string& version) const {
-    const Step* step = versions_.find(version);
-    TC_INTERNAL_CHECK(step, "no statement makes ", version);
-    return *step;
+    if (const Step* step = versions_.find(version)) return *step;
+    const auto made = std::find_if(term_steps_.begin(), term_steps_.end(),
+                                   [&](const Step& step) { return step.target == version; });
+    TC_INTERNAL_CHECK(made != term_steps_.end(), "no statement makes ", version);
+    return *made;
   }
 
   void differentiate(const Step& step) {
@@ -196,10 +196,9 @@ class GradientBuilder {
     shapes_[gradient] = step.shape;
     if (is_active(*step.value, active_)) {
       const ir::Reduction reduction = step.reduction;
-      if (reduction == ir::Reduction::Product) {
-        run_always(kDifferentiateProduct, [&] { differentiate_product(step, seed, gradient); });
-      } else if (reduction == ir::Reduction::Min || reduction == ir::Reduction::Max) {
-        run_always(kDifferentiateExtreme, [&] { differentiate_extreme(step, seed, gradient); });
+      if (reduction == ir::Reduction::Product || reduction == ir::Reduction::Min ||
+          reduction == ir::Reduction::Max) {
+        differentiate_terms(step, seed, gradient);
       } else if (reduction == ir::Reduction::None || reduction == ir::Reduction::Sum) {
         bool whole =
             reduction == ir::Reduction::None && step.covers && step.value->type == step.type;
@@ -300,29 +299,6 @@ class GradientBuilder {
     return input == signature_.tensors.end() ? step_of(tensor).type : input->second.type;
   }
 
-  /// Whether `other` is of the same read, as in x * x or in both branches of a condition. It then
-  /// stands for both.
-  static bool join(const ReadGradient& part, Contribution* other) {
-    if (other->to != part.read->name || !equal(other->subscripts, part.read->operands))
-      return false;
-    if (equal(other->guards, part.guards)) {
-      bool twice = equal(*other->weight, *part.weight);
-      other->weight = twice ? binary(Operator::Multiply, real(2), part.weight)
-                            : binary(Operator::Add, other->weight, part.weight);
-      return true;
-    }
-    if (other->guards.empty() || part.guards.empty()) return false;
-    std::vector<ExpressionPtr> outer = other->guards, outer_of_part = part.guards;
-    ExpressionPtr condition = outer.back();
-    bool complementary = equal(*outer_of_part.back(), *logical_not(condition));
-    outer.pop_back();
-    outer_of_part.pop_back();
-    if (!complementary || !equal(outer, outer_of_part)) return false;
-    other->weight = choose(condition, other->weight, part.weight);
-    other->guards = outer;
-    return true;
-  }
-
   /// Whether the tensor read receives the gradient as it is, element by element.
   bool is_copy(const Step& step, const Contribution& c) const {
     if (!c.guards.empty() || !step.covers || !step.reduced.empty() || step.scatters()) return false;
@@ -351,11 +327,77 @@ class GradientBuilder {
     return read(target, step.places, type);
   }
 
-  /// The value as a read of a tensor, made for it where it is more than a choice of reads: compared
-  /// with a result it must be the very same number, and what is computed twice may be rounded
-  /// twice.
-  ExpressionPtr as_read(const Step& step) {
-    if (is_chosen(*step.value, step.type)) return step.value;
+  /// Those of a product or an extreme, as reads; what they compute receives a gradient of its own.
+  void differentiate_terms(const Step& step, const ExpressionPtr& seed,
+                           const std::string& gradient) {
+    if (step.reduction != ir::Reduction::Product && differentiate_stepped(step, gradient)) return;
+    const std::optional<TermReads> terms = read_terms(step, shapes_, signature_, &names_);
+    Step own = step;
+    ExpressionPtr value = terms ? own.value = terms->value : all_terms(step);
+    const bool again =
+        value != step.value || (is_result(step) && reads_any(*step.value, rounded_again()));
+    const size_t before = term_steps_.size();
+    if (terms) {
+      for (const Step& each : terms->steps) {
+        if (is_active(*each.value, active_)) active_.insert(each.target);
+        shapes_[each.target] = each.shape;
+        emit(statement(each.target, each, each.places, ir::Reduction::None, each.value));
+        term_steps_.push_back(each);
+      }
+    }
+    if (step.reduction == ir::Reduction::Product) {
+      run_always(kDifferentiateProduct, [&] { differentiate_product(own, value, seed, gradient); });
+    } else {
+      run_always(kDifferentiateExtreme,
+                 [&] { differentiate_extreme(own, value, again, seed, gradient); });
+    }
+    for (size_t k = term_steps_.size(); k-- > before;) differentiate(term_steps_[k]);
+  }
+
+  /// Of an extreme whose terms move with their distance; whether it is one.
+  bool differentiate_stepped(const Step& step, const std::string& gradient) {
+    const auto stepped = run_pass(
+        kSteppedExtreme, [&] { return stepped_extreme(step, gradient, signature_, &names_); });
+    if (!stepped) return false;
+    for (const GradientStatement& each : stepped->statements) {
+      shapes_[each.target] = step.shape;
+      emit(each);
+    }
+    for (const Receiver& each : stepped->receivers)
+      reach(each.step, each.step.value, each.weight, nullptr, each.source, each.conditions);
+    return true;
+  }
+
+  static bool reads_any(const Expression& value, const std::set<std::string>& versions) {
+    return any(value, [&](const Expression& e) {
+      return e.binding == Binding::Tensor && versions.count(e.name);
+    });
+  }
+
+  /// The versions that are computed again and may be rounded in another way than they were for a
+  /// result that is read. What only selects and copies is the same each time.
+  std::set<std::string> rounded_again() const {
+    std::set<std::string> versions;
+    const auto read = saved();
+    for (const Step& step : versions_.steps) {
+      if (read.count(step.target)) continue;
+      const bool adds =
+          step.reduction == ir::Reduction::Sum || step.reduction == ir::Reduction::Product;
+      if ((adds && step.type.is_float()) || versions.count(step.previous) ||
+          any(*step.value, rounds) || reads_any(*step.value, versions))
+        versions.insert(step.target);
+    }
+    return versions;
+  }
+
+  static bool rounds(const Expression& e) {
+    if (!e.type.is_float() || e.constant) return false;
+    if (e.kind == ExpressionKind::Binary) return e.op != Operator::Min && e.op != Operator::Max;
+    return e.kind == ExpressionKind::Apply && e.binding == Binding::Builtin;
+  }
+
+  /// A read of a tensor that is made of the value at all points.
+  ExpressionPtr all_terms(const Step& step) {
     std::string target = names_.fresh(names_.plain(step.target) + "_value");
     std::vector<ExpressionPtr> points = names_of(step.indices());
     emit(statement(target, step, points, ir::Reduction::None, step.value));
@@ -364,9 +406,9 @@ class GradientBuilder {
 
   /// Every factor receives the product of the others, zeros among them included: with one zero it
   /// alone receives something, with two none does.
-  void differentiate_product(const Step& step, const ExpressionPtr& seed,
+  void differentiate_product(const Step& step, ExpressionPtr factor, const ExpressionPtr& seed,
                              const std::string& gradient) {
-    ExpressionPtr factor = as_read(step), counts;
+    ExpressionPtr counts;
     if (factor->kind == ExpressionKind::Ternary && is_one(*factor->operands[2])) {
       counts = factor->operands[0];
       factor = factor->operands[1];
@@ -392,19 +434,19 @@ class GradientBuilder {
   }
 
   /// The values that are the extreme share the gradient evenly, as those of torch.amax.
-  void differentiate_extreme(const Step& step, const ExpressionPtr& seed,
-                             const std::string& gradient) {
+  /// That of terms that are `computed` again is theirs.
+  void differentiate_extreme(const Step& step, const ExpressionPtr& value, bool computed,
+                             const ExpressionPtr& seed, const std::string& gradient) {
+    ExpressionPtr extreme = read(step.target, step.places, step.type);
+    if (computed) extreme = reduce("_extreme", step, step.reduction, value, step.type);
     if (auto running = run_pass(kRunningExtreme, [&] {
-          return running_extreme(step, gradient, signature_, &names_);
+          return running_extreme(step, extreme, gradient, signature_, &names_);
         })) {
       for (GradientStatement& each : running->statements) emit(std::move(each));
       shapes_[running->source] = step.shape;
       reach(running->terms, running->terms.value, running->weight, nullptr, running->source);
       return;
     }
-    ExpressionPtr value = as_read(step);
-    ExpressionPtr extreme = read(step.target, step.places, step.type);
-    if (value != step.value) extreme = reduce("_extreme", step, step.reduction, value, step.type);
     ExpressionPtr is_extreme = binary(Operator::Equal, value, extreme);
     ExpressionPtr ties = reduce("_ties", step, ir::Reduction::Sum,
                                 choose(is_extreme, real(1), real(0)), Halide::Float(32));
@@ -578,6 +620,7 @@ class GradientBuilder {
   std::map<std::string, std::vector<Range>> shapes_;         ///< of inputs, versions and gradients
   std::map<std::string, std::vector<DimensionSize>> sizes_;  ///< of results as parameters
   std::vector<GradientStatement> statements_;
+  std::deque<Step> term_steps_;  ///< those that terms of reductions are reads of
   ZeroSums zeros_{versions_, signature_, statements_};
 };
 

@@ -101,25 +101,20 @@ SolvedIndex solve_digit(const std::vector<Digit>& digits, size_t k, const Expres
   return solved;
 }
 
+bool is_leaf(const Expression& e) {
+  return e.kind == ExpressionKind::Name || e.kind == ExpressionKind::Dimension;
+}
+
+bool is_large(const Expression& e) {
+  const std::optional<int64_t> value = constant_value(e);
+  return value && (*value < -kSmallFactor || *value > kSmallFactor);
+}
+
 /// A subscript as a value. Subscripts do not wrap around where no data takes part, values of 32
 /// bits do: what may leave them is computed with 64.
 ExpressionPtr exact(const ExpressionPtr& e) {
-  bool large = false, reads = false, varies = false;
-  const auto is_leaf = [](const Expression& node) {
-    return node.kind == ExpressionKind::Name || node.kind == ExpressionKind::Dimension;
-  };
-  const auto is_large = [](const Expression& node) {
-    const std::optional<int64_t> value = constant_value(node);
-    return value && (*value < -kSmallFactor || *value > kSmallFactor);
-  };
-  walk(*e, [&](const Expression& node) {
-    large = large || is_large(node);
-    reads = reads || is_access(node);
-    varies = varies || is_leaf(node);
-    large = large || (is_binary(node, Operator::Multiply) && !constant_value(*node.operands[0]) &&
-                      !constant_value(*node.operands[1]));
-  });
-  if (!large || reads) return e;
+  if (!may_wrap_around(*e) || any(*e, is_access)) return e;
+  const bool varies = any(*e, is_leaf);
   const std::function<ExpressionPtr(const Expression&)> widen = [&](const Expression& node) {
     const bool is_cast = node.kind == ExpressionKind::Cast;
     // As a subscript is computed, without casts from and to 32 bits.
@@ -203,6 +198,14 @@ bool is_most_of(const Expr& width, const Range& dimension, const ir::Program& si
 }
 
 }  // namespace
+
+bool may_wrap_around(const Expression& e) {
+  return any(e, [](const Expression& node) {
+    return is_large(node) ||
+           (is_binary(node, Operator::Multiply) && !constant_value(*node.operands[0]) &&
+            !constant_value(*node.operands[1]));
+  });
+}
 
 std::string element(size_t dimension) { return "@" + std::to_string(dimension); }
 

@@ -45,6 +45,10 @@ struct InvertedAccess {
 
 std::string element(size_t dimension);
 
+/// Whether indices and sizes may be beyond 32 bits in it: it has products of them, or factors that
+/// are not small.
+bool may_wrap_around(const Expression& e);
+
 /// Solves the subscripts for as many indices as it can: for all of them where they are the digits
 /// of a place, as 2 * h + k is with k in 0:2, or W * h + w with w in 0:W; else those of `left`
 /// first, since they are the long ones, then small coefficients. A quotient is solved where one of

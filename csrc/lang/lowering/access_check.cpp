@@ -371,6 +371,9 @@ class StatementCheck : public IRVisitor {
         " outside: ", where.empty() ? "the subscript" : join(where),
         where.empty() ? " reaches index " : " gives index ", index, ", but dimension ", d, " of ",
         tensor.name, " has size ", tensor.sizes[d], ranges.empty() ? "" : " (" + join(ranges) + ")",
+        where.empty() && is_const(reached) && constant(reached) < 0
+            ? concat("; indices count from 0, and the last one is ", constant(tensor.sizes[d]) - 1)
+            : std::string(),
         verb == std::string("writes")
             ? "; declare or pass larger tensors, or give the index a smaller range in a where "
               "clause"

@@ -16,6 +16,7 @@
 #include "lang/sema/types.h"
 #include "lang/syntax/expressions.h"
 #include "lang/syntax/fresh_names.h"
+#include "lang/syntax/instead.h"
 
 namespace tc::lang {
 namespace {
@@ -533,7 +534,8 @@ void inline_calls(Function* function, const std::map<std::string, Function>& kno
                           statement.callee.name, did_you_mean(statement.callee.name, candidates),
                           statement.callee.name == function->name.name
                               ? ": a definition cannot call itself"
-                              : ": a definition can be called by those after it in the same text");
+                              : ": a definition can be called by those after it in the same text",
+                          function_instead(statement.callee.name, ""));
     }
     check_ranks(*function, statement, callee->second);
     if (statements.size() + callee->second.statements.size() > kMaximumStatements) {

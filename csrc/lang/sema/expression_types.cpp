@@ -89,7 +89,7 @@ Type common_type(const Expression& a, const Expression& b) {
 void set_unary(Expression* e) {
   Expression& operand = *e->operands[0];
   if (e->op == Operator::Not) {
-    expect_bool(operand, "the operand of '!'");
+    expect_bool(operand, "the operand of '!'", true);
     e->type = Halide::Bool();
     return;
   }
@@ -259,14 +259,15 @@ void set_type(Expression* e) {
   }
 }
 
-void expect_bool(const Expression& e, const std::string& role) {
+void expect_bool(const Expression& e, const std::string& role, bool in_unary) {
   if (e.type.is_bool()) return;
   std::string text(e.where.str());
   if (e.kind == ExpressionKind::Ternary ||
       (e.kind == ExpressionKind::Binary && precedence(e.op) <= precedence(Operator::NotEqual)))
     text = "(" + text + ")";
   throw LanguageError(e.where, "expected boolean but found ", type_name(e.type), " as ", role,
-                      "; write ", text, " != 0 if that is meant");
+                      "; write ", in_unary ? "(" : "", text, " != 0", in_unary ? ")" : "",
+                      " if that is meant");
 }
 
 void expect_integer(const Expression& e, const std::string& role) {

@@ -18,8 +18,9 @@ void expect_finite_literals(const Expression& expression);
 /// binary and ternary operators, builtins. LanguageError when the operands do not fit.
 void set_type(Expression* expression);
 
-/// LanguageError unless the expression is bool; `role` names its place ("the condition of '?'").
-void expect_bool(const Expression& expression, const std::string& role);
+/// LanguageError unless the expression is bool; `role` names its place ("the condition of '?'"). A
+/// unary operator binds more tightly than the comparison that the message says to write.
+void expect_bool(const Expression& expression, const std::string& role, bool in_unary = false);
 
 /// LanguageError unless the expression is an integer; `role` names its place ("a subscript").
 void expect_integer(const Expression& expression, const std::string& role);

@@ -30,6 +30,12 @@ void expect_index_value(const Expression& e, const char* role) {
                       " and of every index");
 }
 
+std::string example_indices(size_t rank) {
+  std::string names;
+  for (size_t d = 0; d < rank; ++d) names += d == 0 ? "i" : d == 1 ? ", j" : concat(", i", d);
+  return names;
+}
+
 void check_subscript(const Expression& subscript, Scope* scope) {
   if (scope->all_typed) expect_index_value(subscript, "a subscript");
   specialize_scalars(subscript, scope);
@@ -40,6 +46,8 @@ class Resolver {
   Resolver(Scope* scope, bool in_bounds) : scope_(*scope), in_bounds_(in_bounds) {}
 
   void check(Expression* e) {
+    // Of a function that is not there nobody wants to know how its operands are written.
+    if (e->kind == ExpressionKind::Apply && !is_known(e->name)) refuse_unknown(*e);
     for (const ExpressionPtr& operand : e->operands) check(operand.get());
     switch (e->kind) {
       case ExpressionKind::Name: return check_name(e);
@@ -164,9 +172,11 @@ class Resolver {
   void bind_read(Expression* e, const TensorInfo& tensor) {
     refuse_in_bounds(*e, tensor);
     if (tensor.rank != e->operands.size()) {
-      throw LanguageError(e->where, "expected ", plural(tensor.rank, "dimension"), " but found ",
-                          plural(e->operands.size(), "dimension"), ": ", e->name, " has ",
-                          tensor.rank);
+      throw LanguageError(
+          e->where, "expected ", plural(tensor.rank, "dimension"), " but found ",
+          plural(e->operands.size(), "dimension"), ": ", e->name, " has ", tensor.rank,
+          e->operands.empty() ? concat("; write ", e->name, "(", example_indices(tensor.rank), ")")
+                              : "");
     }
     for (const ExpressionPtr& operand : e->operands) check_subscript(*operand, &scope_);
     if (!tensor.input && !tensor.returned && tensor.first_statement > scope_.position) {
@@ -199,6 +209,19 @@ class Resolver {
     bind(e, Binding::Tensor, Halide::Int(32));
   }
 
+  bool is_known(const std::string& name) const {
+    return find_builtin(name) || scope_.scalars.count(name) || scope_.tensors.count(name);
+  }
+
+  [[noreturn]] void refuse_unknown(const Expression& e) const {
+    std::vector<std::string> names = scope_.visible_names();
+    std::vector<std::string> builtins = all_builtin_names();
+    names.insert(names.end(), builtins.begin(), builtins.end());
+    throw LanguageError(e.where, "undefined variable ", e.name,
+                        " used here: it is no tensor and no built-in function",
+                        function_instead(e.name, did_you_mean(e.name, names)));
+  }
+
   void check_apply(Expression* e) {
     if (find_builtin(e->name)) {
       e->binding = Binding::Builtin;
@@ -227,14 +250,6 @@ class Resolver {
       return bind(e, Binding::Scalar, scalar->second.type);
     }
     auto tensor = scope_.tensors.find(e->name);
-    if (tensor == scope_.tensors.end()) {
-      std::vector<std::string> names = scope_.visible_names();
-      std::vector<std::string> builtins = all_builtin_names();
-      names.insert(names.end(), builtins.begin(), builtins.end());
-      throw LanguageError(e->where, "undefined variable ", e->name,
-                          " used here: it is no tensor and no built-in function",
-                          function_instead(e->name, did_you_mean(e->name, names)));
-    }
     bind_read(e, tensor->second);
   }
 

@@ -9,9 +9,14 @@
 namespace tc::lang {
 
 void expect_free_name(const Identifier& id) {
-  if (find_builtin(id.name) || id.name == "min" || id.name == "max") {
-    throw LanguageError(id.where, "'", id.name,
-                        "' is a built-in function and cannot be redefined; choose another name");
+  const Builtin* builtin = find_builtin(id.name);
+  if (builtin || id.name == "min" || id.name == "max") {
+    const std::string name = builtin ? builtin->name : id.name;
+    const bool bessel = name == "j0" || name == "j1" || name == "jn" || name == "y0" ||
+                        name == "y1" || name == "yn";
+    throw LanguageError(id.where, "'", id.name, "' is a built-in function and cannot be redefined",
+                        bessel ? " (a Bessel function of C's library)" : "", ", since ", id.name,
+                        "(...) calls it; choose another name, such as ", id.name, "_in");
   }
   if (find_type(id.name)) {
     throw LanguageError(id.where, "'", id.name,

@@ -37,11 +37,24 @@ class StatementSuspects {
     for (const ExpressionPtr& operand : e.operands) list_factors(*operand, factors);
   }
 
+  /// Whether an index decides where a scatter adds: overlap-add, y(t * hop + k) += x(t, k) * w(k),
+  /// sums what meets in a place, not all of t.
+  bool is_placed(const std::string& index) const {
+    bool found = false;
+    for (size_t d = 0; d < statement_.indices.size(); ++d) {
+      if (!statement_.scattered(d)) continue;
+      walk(*statement_.scattered(d), [&](const Expression& e) {
+        found = found || (e.binding == Binding::Index && e.name == index);
+      });
+    }
+    return found;
+  }
+
   void check_sum() {
     std::vector<const Expression*> factors;
     list_factors(*statement_.value, &factors);
     for (const Identifier& index : statement_.reduction_indices) {
-      if (settled_.count(index.name)) continue;
+      if (settled_.count(index.name) || is_placed(index.name)) continue;
       int count = 0;
       const Expression *own = nullptr, *other = nullptr;
       for (const Expression* factor : factors) {

@@ -248,6 +248,19 @@ ir::Expr to_halide(const Expression& e) {
   }
 }
 
+ir::Expr not_negative(const Expression& condition) {
+  if (condition.kind != ExpressionKind::Binary) return ir::Expr();
+  const ir::Expr a = to_halide(*condition.operands[0]), b = to_halide(*condition.operands[1]);
+  if (!a.defined() || !b.defined()) return ir::Expr();
+  switch (condition.op) {
+    case Operator::LessEqual: return b - a;
+    case Operator::GreaterEqual: return a - b;
+    case Operator::Less: return b - a - 1;
+    case Operator::Greater: return a - b - 1;
+    default: return ir::Expr();
+  }
+}
+
 std::optional<int64_t> constant_value(const Expression& e) {
   if (e.kind == ExpressionKind::Number && e.constant && !e.constant->is_float)
     return e.constant->integer;

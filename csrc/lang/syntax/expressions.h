@@ -37,6 +37,8 @@ bool never_negative(const ir::Expr& e);
 ExpressionPtr from_halide(const ir::Expr& e);
 /// An expression of sizes and integers as a Halide one; undefined where there is more.
 ir::Expr to_halide(const Expression& e);
+/// What an ordering of such expressions says is not negative; undefined for anything else.
+ir::Expr not_negative(const Expression& condition);
 
 /// The integer that a literal, or a literal with a sign, stands for.
 std::optional<int64_t> constant_value(const Expression& e);

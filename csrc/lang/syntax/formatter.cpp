@@ -16,7 +16,6 @@ namespace tc::lang {
 namespace {
 
 using layout::align;
-using layout::concat;
 using layout::fill;
 using layout::group;
 using layout::line;
@@ -88,7 +87,7 @@ class Formatter {
     for (const Comment& comment : gaps_[at_].comments)
       parts.push_back(layout::comment(comment.characters, comment.own_line));
     parts.push_back(text(tokens_[at_++].text));
-    return parts.size() == 1 ? parts[0] : concat(std::move(parts));
+    return parts.size() == 1 ? parts[0] : layout::concat(std::move(parts));
   }
 
   // ---- lines of their own
@@ -114,8 +113,8 @@ class Formatter {
     parts.push_back(group({nest(
         2 * kIndentation, {line(), take(), text(" "), list([this] { return declaration(); })})}));
     if (current().is("<=>")) parts.push_back(group({nest(2 * kIndentation, {annotation()})}));
-    parts.push_back(concat({text(" "), take()}));
-    page_.print(concat(std::move(parts)), 0);
+    parts.push_back(layout::concat({text(" "), take()}));
+    page_.print(layout::concat(std::move(parts)), 0);
     if (current().is("}") && gaps_[at_].comments.empty()) {
       page_.print(take(), 0);
       return;
@@ -140,33 +139,35 @@ class Formatter {
     std::vector<LayoutPtr> elements;
     while (!current().is(")")) {
       LayoutPtr one = element();
-      elements.push_back(current().is(",") ? concat({one, take()}) : one);
+      elements.push_back(current().is(",") ? layout::concat({one, take()}) : one);
     }
     LayoutPtr close = take();
-    if (elements.empty()) return concat({open, close});
-    return concat({open, align({fill(std::move(elements)), close})});
+    if (elements.empty()) return layout::concat({open, close});
+    return layout::concat({open, align({fill(std::move(elements)), close})});
   }
 
   LayoutPtr declaration() {
     std::vector<LayoutPtr> parts = {take()};
     if (current().is("(")) parts.push_back(list([this] { return take(); }));
-    if (!current().is(",") && !current().is(")")) parts.push_back(concat({text(" "), take()}));
-    return concat(std::move(parts));
+    if (!current().is(",") && !current().is(")"))
+      parts.push_back(layout::concat({text(" "), take()}));
+    return layout::concat(std::move(parts));
   }
 
   LayoutPtr annotation() {
-    return concat({line(), take(), text(" "), take(), list([this] { return expression(); })});
+    return layout::concat(
+        {line(), take(), text(" "), take(), list([this] { return expression(); })});
   }
 
   LayoutPtr statement() {
     std::vector<LayoutPtr> head;
     if (!current().is("(")) head.push_back(take());
     if (current().is("(")) head.push_back(list([this] { return expression(); }));
-    head.push_back(concat({text(" "), take(), nest(kIndentation, {line(), expression()})}));
+    head.push_back(layout::concat({text(" "), take(), nest(kIndentation, {line(), expression()})}));
     std::vector<LayoutPtr> tail;
     if (current().is("<=>")) tail.push_back(annotation());
     if (current().is_word("where") && ahead().kind == TokenKind::Identifier)
-      tail.push_back(concat({line(), take(), text(" "), align({clauses()})}));
+      tail.push_back(layout::concat({line(), take(), text(" "), align({clauses()})}));
     if (current().is("<=>")) tail.push_back(annotation());
     return group({group(std::move(head)), nest(kIndentation, std::move(tail))});
   }
@@ -176,17 +177,17 @@ class Formatter {
     for (bool more = true; more;) {
       LayoutPtr one = clause();
       more = current().is(",");
-      all.push_back(more ? concat({one, take()}) : one);
+      all.push_back(more ? layout::concat({one, take()}) : one);
     }
     return fill(std::move(all));
   }
 
   LayoutPtr clause() {
     bool let = ahead().is("="), range = ahead().is_word("in");
-    if (!let && !range) return concat({take(), text(" "), expression()});
+    if (!let && !range) return layout::concat({take(), text(" "), expression()});
     std::vector<LayoutPtr> parts = {take(), text(" "), take(), text(" "), expression()};
-    if (range) parts.push_back(concat({take(), expression()}));
-    return concat(std::move(parts));
+    if (range) parts.push_back(layout::concat({take(), expression()}));
+    return layout::concat(std::move(parts));
   }
 
   // ---- expressions
@@ -209,7 +210,8 @@ class Formatter {
     while (level() >= loosest) {
       int here = level();
       std::vector<LayoutPtr> operands = {left};
-      while (level() == here) operands.push_back(concat({take(), text(" "), binary(here + 1)}));
+      while (level() == here)
+        operands.push_back(layout::concat({take(), text(" "), binary(here + 1)}));
       left = nest(kIndentation, {fill(std::move(operands))});
     }
     return left;
@@ -219,18 +221,18 @@ class Formatter {
     std::vector<LayoutPtr> parts;
     while (current().is("-") || current().is("!")) parts.push_back(take());
     parts.push_back(primary());
-    return parts.size() == 1 ? parts[0] : concat(std::move(parts));
+    return parts.size() == 1 ? parts[0] : layout::concat(std::move(parts));
   }
 
   LayoutPtr primary() {
-    if (current().is("(")) return concat({take(), align({expression(), take()})});
+    if (current().is("(")) return layout::concat({take(), align({expression(), take()})});
     bool name = current().kind == TokenKind::Identifier;
     LayoutPtr first = take();
     if (!name) return first;
-    if (current().is(".")) return concat({first, take(), take()});
+    if (current().is(".")) return layout::concat({first, take(), take()});
     // A line that starts with `(a, b) =` starts a statement.
     if (!current().is("(") || statements_.count(current().where.begin())) return first;
-    return concat({first, list([this] { return expression(); })});
+    return layout::concat({first, list([this] { return expression(); })});
   }
 
   std::vector<Token> tokens_;

@@ -36,21 +36,25 @@ constexpr Formula kFunctions[] = {
     {" mod ", "fmod(x, y), or x % y of integers"},
     {" where select ifelse if ", "condition ? x : y"},
     {" not ", "!x"},
-    {" cast astype ", "float(x), int32(x) and so on"},
+    {" xor ", "x != y of bools"},
+    {" and ", "x && y"},
+    {" or ", "x || y"},
+    {" cast astype uint8_t int32_t int64_t size_t ", "float(x), int32(x) and so on"},
     {" len size shape ", "A.0 for the size of dimension 0 of A, or its name in the signature"},
 };
 
 /// What takes statements. "; a softmax is ..."
 constexpr Formula kStatements[] = {
     {" sum ", "a reduction is a statement: S(i) +=! A(i, k)"},
-    {" prod ", "a reduction is a statement: S(i) *=! A(i, k)"},
+    {" prod product ", "a reduction is a statement: S(i) *=! A(i, k)"},
     {" amin ", "a reduction is a statement: S(i) min=! A(i, k)"},
     {" amax ", "a reduction is a statement: S(i) max=! A(i, k)"},
     {" all ", "a reduction is a statement: S(i) &&=! A(i, k)"},
     {" any ", "a reduction is a statement: S(i) ||=! A(i, k)"},
     {" argmin ", "a reduction is a statement: S(i) argmin=! A(i, k)"},
     {" argmax ", "a reduction is a statement: S(i) argmax=! A(i, k)"},
-    {" mean ", "a mean is a sum over its size: S(i) +=! A(i, k) and then M(i) = S(i) / K"},
+    {" mean avg average ",
+     "a mean is a sum over its size: S(i) +=! A(i, k) and then M(i) = S(i) / K"},
     {" norm ",
      "a norm is the root of a sum: S(i) +=! A(i, k) * A(i, k) and then R(i) = sqrt(S(i))"},
     {" dot matmul mm ", "a product is a sum: C(i, j) +=! A(i, k) * B(k, j)", "matmul"},
@@ -58,7 +62,7 @@ constexpr Formula kStatements[] = {
      "cumulative_sum"},
     {" softmax ", "it takes several statements", "softmax"},
     {" log_softmax logsoftmax ", "it takes several statements", "log_softmax"},
-    {" logsumexp ", "it takes several statements", "logsumexp"},
+    {" logsumexp log_sum_exp ", "it takes several statements", "logsumexp"},
     {" layer_norm layernorm ", "it takes several statements", "layer_normalization"},
     {" batch_norm batchnorm ", "it takes several statements", "batch_normalization"},
 };
@@ -76,16 +80,63 @@ constexpr Formula kConstants[] = {
     {" int_min int32_min ", "-2147483647 - 1"},
     {" pi m_pi ", "3.14159265358979324"},
     {" m_e ", "2.71828182845904524"},
+    {" none null nullptr nil ", "0.0 / 0.0 for what is missing, which isnan finds"},
 };
 
+/// Words in front of an expression or a name, or between two.
+constexpr Formula kWords[] = {
+    {" and ", "'and' is no operator; write &&"},
+    {" or ", "'or' is no operator; write ||"},
+    {" not ", "'not' is no operator; write !"},
+    {" is ", "'is' is no operator; write =="},
+    {" in ", "'in' is no operator; that i is in a range is a <= i && i < b"},
+    {" if ",
+     "there are no statements with 'if'; a choice is an expression: B(i) = A(i) > 0 ? A(i) : 0"},
+    {" for ",
+     "there are no statements with 'for'; loops follow from the subscripts, as in B(i) = A(i)"},
+    {" while ",
+     "there are no statements with 'while'; loops follow from the subscripts, as in B(i) = A(i)"},
+    {" return ",
+     "there are no statements with 'return'; results are named in the signature: -> (A)"},
+    {" lambda ",
+     "there are no functions of expressions; name a value in a where clause: "
+     "B(i) = x * x where x = A(i)"},
+    {" let var auto const ", "an assignment has no word before it: s = A(0)"},
+};
+
+/// Symbols of several tokens. A hint follows what was expected and found.
+constexpr Formula kSpellings[] = {
+    {" -= ", "; subtract by +=: O(i) += -A(i)"},
+    {" /= ", "; divide by *=: O(i) *= 1 / A(i)"},
+    {" **= ^= ", "; a power is O(i) = pow(A(i), y)"},
+    {" := <- ", "; an assignment is written as ="},
+    {" >> ", "; of an integer from 0 on, x >> 2 is x / 4"},
+    {" << ", "; x << 2 is x * 4"},
+    {" <> === !== ", "; comparisons are ==, !=, <, <=, > and >="},
+    {" ++ -- ", "; add 1 by x + 1"},
+};
+
+/// Behind a dot, where only the number of a dimension stands.
+constexpr Formula kMembers[] = {
+    {" t mt transpose ", "; a transpose exchanges subscripts: X(j, i)"},
+    {" shape size sizes ", "; write X.0 for the size of dimension 0"},
+    {" ndim dim dtype ", "; it stands in the signature"},
+};
+
+template <size_t count>
+const Formula* find_exact(const Formula (&formulas)[count], const std::string& name) {
+  for (const Formula& formula : formulas)
+    if (std::string(formula.names).find(" " + name + " ") != std::string::npos) return &formula;
+  return nullptr;
+}
+
+/// In any case of letters.
 template <size_t count>
 const Formula* find(const Formula (&formulas)[count], const std::string& name) {
   std::string lower = name;
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return std::tolower(c); });
-  for (const Formula& formula : formulas)
-    if (std::string(formula.names).find(" " + lower + " ") != std::string::npos) return &formula;
-  return nullptr;
+  return find_exact(formulas, lower);
 }
 
 std::string library(const Formula& formula) {
@@ -109,6 +160,25 @@ std::string constant_instead(const std::string& name, const std::string& otherwi
     return concat("; write ", name == "True" ? "true" : "false");
   const Formula* formula = find(kConstants, name);
   return formula ? concat("; write ", formula->expression) : otherwise;
+}
+
+std::string word_instead(const std::string& word) {
+  if (find_exact(kWords, word)) return find_exact(kWords, word)->expression;
+  return "";
+}
+
+std::string symbol_instead(const std::string& symbol) {
+  const Formula* formula = find_exact(kSpellings, symbol);
+  return formula ? formula->expression : "";
+}
+
+std::string member_instead(const std::string& name) {
+  if (const Formula* formula = find(kMembers, name)) return formula->expression;
+  return function_instead(name, "; functions stand before what they are applied to: exp(x)");
+}
+
+std::string reduction_instead(const std::string& word) {
+  return function_instead(word == "and" ? "all" : word == "or" ? "any" : word, "");
 }
 
 }  // namespace tc::lang

@@ -42,9 +42,9 @@ const char* written_instead(char32_t code) {
     case ']': return "; subscripts stand in parentheses: A(i, j)";
     case ';': return "; statements need no sign at their end";
     case '^': return "; a power is pow(x, y), and != says whether two bools differ";
-    case '&': return "; write && for \"and\"";
-    case '|': return "; write || for \"or\"";
-    case '~': return "; write ! for \"not\"";
+    case '&': return "; write && for \"and\"; of an integer from 0 on, x & 7 is x % 8";
+    case '|': return "; write || for \"or\"; there are no operations on the bits of integers";
+    case '~': return "; write ! for \"not\"; of an integer, ~x is -x - 1";
     case '\'':
     case '"': return "; there are no strings, and infinity is 1.0 / 0.0";
     case '@': return "; a product of matrices is C(m, n) +=! A(m, k) * B(k, n)";

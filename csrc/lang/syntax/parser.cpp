@@ -13,6 +13,7 @@
 #include "base/text_stream.h"
 #include "lang/sema/expansion.h"
 #include "lang/sema/types.h"
+#include "lang/syntax/instead.h"
 
 namespace tc::lang {
 namespace {
@@ -33,6 +34,8 @@ constexpr OperatorText kOperators[] = {
     {"!", Operator::Not, 8},       {"min", Operator::Min, 9},
     {"max", Operator::Max, 9},
 };
+constexpr char kConditionInstead[] =
+    "; a condition stands in the value: O(i) +=! j < i ? A(j) : 0 where i in 0:N";
 /// Those with less stand between their operands.
 constexpr int kUnaryPrecedence = 8;
 
@@ -99,12 +102,22 @@ class Parser {
     }
   }
 
-  [[noreturn]] void fail(const std::string& expected) const {
+  /// Symbols without blanks between them, from a token on.
+  std::string symbols_at(size_t at) const {
+    std::string joined;
+    for (; at < tokens_.size() && tokens_[at].kind == TokenKind::Symbol; ++at) {
+      if (!joined.empty() && tokens_[at - 1].where.end() != tokens_[at].where.begin()) break;
+      joined += tokens_[at].text;
+    }
+    return joined;
+  }
+
+  [[noreturn]] void fail(const std::string& expected, const std::string& hint = "") const {
     refuse_cast_of_c();
     const Token& token = current();
     throw LanguageError(
         token.where, "expected ", expected, " but found ",
-        token.kind == TokenKind::End ? "the end of the text" : "'" + token.text + "'");
+        token.kind == TokenKind::End ? "the end of the text" : "'" + token.text + "'", hint);
   }
   Token expect(const char* symbol, const char* place) {
     if (!current().is(symbol)) fail(concat("'", symbol, "' ", place));
@@ -233,6 +246,8 @@ class Parser {
       statement.operator_where = next().where;
       parse_call(&statement);
     } else {
+      if (current().is(".") && ahead(1).kind == TokenKind::Identifier)
+        fail("a statement", member_instead(ahead(1).text));
       statement.target = expect_identifier("a statement");
       bool parenthesised = current().is("(");
       if (parenthesised) parse_indices(&statement);
@@ -322,19 +337,24 @@ class Parser {
       statement->operator_where = next().where;
       return;
     }
+    // The word may have ended the expression before, or begun a statement.
+    for (const size_t at : {statement_ ? statement_ - 1 : 0, statement_}) {
+      const Token& token = tokens_[at];
+      const std::string words = token.kind == TokenKind::Identifier ? word_instead(token.text) : "";
+      const bool alone = at != statement_ || statement->indices.empty();
+      if (!words.empty() && alone) throw LanguageError(token.where, words);
+    }
     const std::string& word = statement->target.name;
-    if (statement->indices.empty() && (word == "and" || word == "or")) {
-      throw LanguageError(statement->target.where, "'", word, "' is no operator; write ",
-                          word == "and" ? "&&" : "||");
-    }
-    if (statement->indices.empty() && (word == "for" || word == "if")) {
-      throw LanguageError(statement->target.where, "there are no statements with '", word, "'; ",
-                          word == "for" ? "loops follow from the subscripts, as in B(i) = A(i)"
-                                        : "a choice is an expression: B(i) = A(i) > 0 ? A(i) : 0");
-    }
+    if (word == "where" && statement->indices.empty())
+      fail("a name, 'in' or '=' in a where clause", kConditionInstead);
     fail(
         "'=', '+=', '*=', 'min=', 'max=', '&&=', '||=', 'argmin=', 'argmax=' or one of them "
-        "followed by '!'");
+        "followed by '!'",
+        current().kind != TokenKind::Identifier ? symbol_instead(symbols_at(at_))
+        : find_type(word) && statement->indices.empty()
+            ? "; types stand in the signature, and an assignment has none: s = A(0)"
+        : ahead(1).is("=") ? reduction_instead(current().text)
+                           : "");
   }
 
   void parse_clauses(TreeStatement* statement) {
@@ -359,7 +379,8 @@ class Parser {
       next();
       clause.first = parse_expression();
       if (range) {
-        expect(":", "between the bounds of a range");
+        if (!current().is(":")) fail("':' between the bounds of a range, as in i in 0:N");
+        next();
         clause.last = parse_expression();
         if (current().is(":")) {
           throw LanguageError(current().where,
@@ -369,7 +390,9 @@ class Parser {
       }
     } else {
       if (current().kind == TokenKind::Identifier) next();
-      fail("'in' or '=' in a where clause (i in 0:N, x = a(i), exists a(i))");
+      const std::optional<Operator> op = binary_operator(current());
+      fail("'in' or '=' in a where clause (i in 0:N, x = a(i), exists a(i))",
+           op && *op >= Operator::Less && *op <= Operator::Or ? kConditionInstead : "");
     }
     return clause;
   }
@@ -450,13 +473,23 @@ class Parser {
     if (token.is("/") && at_ > 0 && tokens_[at_ - 1].is("/")) {
       throw LanguageError(token.where,
                           "there is no operator '//'; x / y of integers rounds towards zero, and "
-                          "floor(x / y) of floating-point numbers rounds down");
+                          "floor(x / y) of floating-point numbers rounds down. A comment begins "
+                          "with #");
     }
-    if (token.kind != TokenKind::Identifier) fail("an expression");
+    if (token.kind != TokenKind::Identifier) {
+      const bool all =
+          token.is(":") && at_ > 0 && (tokens_[at_ - 1].is("(") || tokens_[at_ - 1].is(","));
+      std::string hint = all ? "; all elements are those of an index: X(i, j)" : "";
+      for (size_t at = at_ - std::min<size_t>(at_, 2); hint.empty() && at < at_; ++at)
+        hint = symbol_instead(symbols_at(at));
+      fail("an expression", hint);
+    }
     Token name = next();
     if (current().is(".")) {
       next();
-      if (current().kind != TokenKind::Integer) fail("the number of a dimension after '.'");
+      if (current().kind != TokenKind::Integer)
+        fail("the number of a dimension after '.'",
+             current().kind == TokenKind::Identifier ? member_instead(current().text) : "");
       Token number = next();
       ExpressionPtr node = make(ExpressionKind::Dimension, name.where.to(number.where));
       node->name = name.text;

@@ -8,6 +8,7 @@
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/walk.h"
+#include "ir/loops.h"
 
 namespace tc::plan {
 namespace {
@@ -25,6 +26,17 @@ bool chooses_by_indices(const ir::Expr& value) {
     return !found;
   });
   return found;
+}
+
+/// Whether neighbours of what a statement writes are computed from what lies apart: s(n, k / 32).
+bool reads_apart(const ir::Statement& source) {
+  const auto divided = [&](const ir::Expr& subscript) {
+    return !ir::step_along(subscript, source.domain.back().name);
+  };
+  if (source.domain.empty()) return false;
+  for (const auto* read : ir::reads_of(source))
+    if (std::any_of(read->args.begin(), read->args.end(), divided)) return true;
+  return false;
 }
 
 class ComputeInCopies {
@@ -186,7 +198,7 @@ std::vector<const ScopStatement*> leave_to_copies(std::vector<Cluster>& clusters
 bool suits_copies(const ir::Statement& source) {
   for (const auto* read : ir::reads_of(source))
     if (std::any_of(read->args.begin(), read->args.end(), ir::has_data)) return false;
-  return ir::is_definition(source) && !chooses_by_indices(source.value) &&
+  return ir::is_definition(source) && !chooses_by_indices(source.value) && !reads_apart(source) &&
          !ir::reads(source, source.tensor);
 }
 

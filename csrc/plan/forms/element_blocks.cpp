@@ -15,7 +15,7 @@ namespace {
 // LLVM schedules well.
 constexpr int64_t kRows[] = {1, 2, 4, 8};
 constexpr int64_t kVectors[] = {1, 2, 4};
-constexpr int64_t kMostOperations = 256;
+constexpr int64_t kMostVectorOperations = 256;
 // Of the estimate without a block, the share that loads and lines from caches have at least, and by
 // how much a block has to be cheaper: choices (measured with a Zen 4: products of rows of two
 // matrices of 64 x 128 1.25 times faster in blocks).
@@ -93,7 +93,7 @@ std::optional<ClusterPlan> plan_element_blocks(const ClusterContext& in,
       for (const int64_t vectors : kVectors) {
         if (first * second == 1 || (rows.size() == 1 && second > 1)) continue;
         if (first * second * vectors > in.machine.vector_registers / 2 ||
-            first * second * vectors * operations > kMostOperations)
+            first * second * vectors * operations > kMostVectorOperations)
           continue;
         std::vector<int64_t> block(members.size(), 1);
         block[rows.back()] = first;

@@ -15,7 +15,7 @@ namespace tc::plan {
 namespace {
 
 // Rows of a block, as register_blocks has them.
-constexpr int64_t kMostRows = 14;
+constexpr int64_t kMostTileRows = 14;
 
 /// An instruction for every statement of a cluster that reduces, and the loop of each whose terms
 /// it adds up.
@@ -177,8 +177,8 @@ class InstructionTiles {
       try_block(choice, {&members_[v], nullptr, nullptr}, {points, 1, 1});
       for (size_t row = members_.size(); row-- > 0;) {
         if (row == v) continue;
-        for (int64_t rows = std::min(kMostRows, limits_.points_of_task(&members_[row])); rows > 1;
-             --rows)
+        for (int64_t rows = std::min(kMostTileRows, limits_.points_of_task(&members_[row]));
+             rows > 1; --rows)
           if (rows * vectors + vectors + 2 <= in_.machine.vector_registers)
             try_block(choice, {&members_[v], &members_[row], nullptr}, {points, rows, 1});
       }

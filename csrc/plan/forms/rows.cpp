@@ -12,7 +12,7 @@ namespace tc::plan {
 namespace {
 
 /// A statement's loops below the shared band.
-struct Nest {
+struct StatementNest {
   std::vector<int> iterators;  ///< outermost first
   bool vector = false;         ///< whether the innermost is one
   long place = 0;              ///< of the vector, in the order of the text
@@ -20,9 +20,9 @@ struct Nest {
   double scalar = 0;           ///< and without one
 };
 
-Nest choose_nest(const ClusterContext& in, size_t s, int lanes) {
+StatementNest choose_nest(const ClusterContext& in, size_t s, int lanes) {
   const ScopStatement& statement = *in.cluster.statements[s];
-  Nest nest;
+  StatementNest nest;
   nest.iterators = poly::rest(in.cluster, s);
   const auto count = static_cast<double>(instances(statement));
   // Without a vector every access counts, and the arithmetic as one more.
@@ -56,7 +56,8 @@ struct Group {
 
 class Grouper {
  public:
-  Grouper(const Cluster& cluster, const std::vector<Nest>& nests, const ir::Program& program)
+  Grouper(const Cluster& cluster, const std::vector<StatementNest>& nests,
+          const ir::Program& program)
       : cluster_(cluster), nests_(nests), program_(program) {}
 
   std::vector<Group> group() const {
@@ -104,7 +105,7 @@ class Grouper {
                        [&](size_t other) { return same_iteration(other, s); });
   }
   bool same_loops(const Group& group, size_t s) const {
-    const Nest &a = nests_[group.statements[0]], &b = nests_[s];
+    const StatementNest &a = nests_[group.statements[0]], &b = nests_[s];
     if (a.iterators.empty() || a.iterators.size() != b.iterators.size() || a.vector != b.vector)
       return false;
     const auto& domain_a = cluster_.statements[group.statements[0]]->source->domain;
@@ -120,13 +121,13 @@ class Grouper {
   }
 
   const Cluster& cluster_;
-  const std::vector<Nest>& nests_;
+  const std::vector<StatementNest>& nests_;
   const ir::Program& program_;
 };
 
-std::vector<Nest> choose_nests(const ClusterContext& in) {
+std::vector<StatementNest> choose_nests(const ClusterContext& in) {
   const int lanes = count_lanes(in.cluster, in.program, in.machine.step_bits());
-  std::vector<Nest> nests;
+  std::vector<StatementNest> nests;
   for (size_t s = 0; s < in.cluster.statements.size(); ++s)
     nests.push_back(choose_nest(in, s, lanes));
   return nests;
@@ -142,7 +143,7 @@ int64_t rows_of_block(int64_t extent, int64_t most) {
 
 /// Rows of so few vectors that every step of the loops around them waits for the one before are
 /// computed at once: sums of other rows fill the time.
-void share_steps(const Cluster& cluster, const ir::Statement& statement, const Nest& nest,
+void share_steps(const Cluster& cluster, const ir::Statement& statement, const StatementNest& nest,
                  const CpuMachine& machine, std::vector<int64_t>& block) {
   const int64_t vectors = divide_up(extent_of(statement.domain[nest.iterators.back()]),
                                     machine.vector_bits / statement.value.type().bits());
@@ -159,10 +160,10 @@ void share_steps(const Cluster& cluster, const ir::Statement& statement, const N
 }
 
 /// Which statements share a nest, its vector, and what lost.
-std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests,
+std::string describe_nest(const Cluster& cluster, const std::vector<StatementNest>& nests,
                           const Group& group) {
   std::vector<std::string> names, lost;
-  const Nest& first = nests[group.statements[0]];
+  const StatementNest& first = nests[group.statements[0]];
   const auto& domain = cluster.statements[group.statements[0]]->source->domain;
   std::vector<double> costs(first.iterators.size());
   double scalar = 0;
@@ -188,15 +189,16 @@ std::string describe_nest(const Cluster& cluster, const std::vector<Nest>& nests
 }  // namespace
 
 bool has_own_vectors(const ClusterContext& in) {
-  const std::vector<Nest> nests = choose_nests(in);
-  return std::any_of(nests.begin(), nests.end(), [](const Nest& nest) { return nest.vector; });
+  const std::vector<StatementNest> nests = choose_nests(in);
+  return std::any_of(nests.begin(), nests.end(),
+                     [](const StatementNest& nest) { return nest.vector; });
 }
 
 RowBlock choose_row_block(const ClusterContext& in) {
   const Cluster& cluster = in.cluster;
   RowBlock result{std::vector<int64_t>(cluster.shared, 1)};
   std::vector<int64_t>& block = result.sizes;
-  std::vector<Nest> nests = choose_nests(in);
+  std::vector<StatementNest> nests = choose_nests(in);
   size_t update = nests.size();
   for (size_t s = 0; s < nests.size(); ++s) {
     if (nests[s].iterators.empty()) continue;
@@ -237,7 +239,7 @@ ClusterPlan plan_rows(const ClusterContext& in, const std::vector<Member>& membe
                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
                       bool parallel, bool apart, Notes& notes) {
   const Cluster& cluster = in.cluster;
-  const std::vector<Nest> nests = choose_nests(in);
+  const std::vector<StatementNest> nests = choose_nests(in);
   const std::vector<Group> groups = Grouper(cluster, nests, in.program).group();
   ClusterPlan plan =
       begin_plan(cluster, members, sizes, parallel ? Tasks::Parallel : Tasks::Serial);

@@ -1,6 +1,8 @@
 #include "plan/forms/scatters.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <optional>
 
 #include "base/error.h"
 #include "base/numbers.h"
@@ -54,6 +56,20 @@ Innermost choose_innermost(const ScopStatement& statement, const ir::Program& pr
   return best;
 }
 
+/// Whether a plain index moves inside what lies at one place of an outer scattered dimension, as c
+/// and d of O(b(e), c, d): with its loop around that over e, lines at a place are fetched again for
+/// each of its points.
+bool moves_inside_place(const ir::Statement& statement, const Layouts& layouts,
+                        const std::string& index) {
+  const ir::MemoryAccess write{statement.tensor, statement.subscripts, true};
+  const Layout& layout = layouts.at(statement.tensor);
+  const std::optional<int64_t> stride = stride_along(write, layout, index);
+  int64_t place = 0;
+  for (size_t d = 0; d < statement.scattered.size(); ++d)
+    if (statement.scattered[d]) place = std::max(place, std::abs(layout.strides[d]));
+  return stride && std::abs(*stride) < place;
+}
+
 }  // namespace
 
 bool is_scatter(const Cluster& cluster) { return ir::is_scatter(*cluster.statements[0]->source); }
@@ -86,6 +102,13 @@ ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraint
   };
   bool plain = move_last(members, [](const Member& member) { return member.position; });
   move_last(serial, [](int d) { return d; });
+  // What lies at a place is passed over whole, or in as few parts as there are threads.
+  const bool in_serial = innermost.vector && !plain;
+  const auto is_part = [&](const Member& member) {
+    return !in_serial && !(plain && &member == &members.back()) &&
+           moves_inside_place(*statement.source, layouts, domain[member.position].name);
+  };
+  const bool has_parts = std::any_of(members.begin(), members.end(), is_part);
 
   // Tiles of the innermost take as much of a row as leaves tasks for all threads, those of the
   // others as many rows as make a task.
@@ -94,7 +117,10 @@ ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraint
   for (int d : serial) points *= extent_of(domain[d]);
   int64_t rows = 1;
   for (size_t m = 0; m < members.size(); ++m) {
-    if (plain && m + 1 == members.size()) {
+    if (is_part(members[m])) {
+      const int64_t tasks = parallel ? std::max<int64_t>(1, divide_up(machine.threads, rows)) : 1;
+      sizes[m] = divide_up(members[m].extent, tasks);
+    } else if (plain && m + 1 == members.size()) {
       int64_t bytes = program.tensor(statement.source->tensor).type.bytes();
       auto row = [&](int64_t tasks) {
         tasks = parallel ? std::max<int64_t>(1, tasks / rows) : 1;
@@ -108,8 +134,10 @@ ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraint
     sizes[m] = constraints.task(members[m], sizes[m]);
     rows *= members[m].extent;
   }
-  if (plain) points *= sizes.back();
+  for (size_t m = 0; m < members.size(); ++m)
+    if (is_part(members[m]) || (plain && m + 1 == members.size())) points *= sizes[m];
   for (size_t m = members.size() - plain; m-- > 0;) {
+    if (is_part(members[m])) continue;
     sizes[m] = constraints.task(
         members[m], std::clamp<int64_t>(machine.least(kTaskPoints) / points, 1, members[m].extent));
     points *= sizes[m];
@@ -117,17 +145,24 @@ ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraint
 
   ClusterPlan plan =
       begin_plan(cluster, members, sizes, parallel ? Tasks::Parallel : Tasks::Serial);
-  // Of plain indices only the innermost goes below the serial loops.
-  if (plain) plan.points = Points::VectorInside;
+  // Of plain indices only the innermost goes below the serial loops, and those with it that move
+  // inside a place: tiles of others have one point there, or few points in all.
+  if (has_parts)
+    plan.points = Points::Inside;
+  else if (plain)
+    plan.points = Points::VectorInside;
   plan.vector = innermost.vector && plain;
   std::vector<std::string> order;
   for (int d : serial) order.push_back(domain[d].name);
-  plan.nests = {{plan.statements, {order}, innermost.vector && !plain}};
+  plan.nests = {{plan.statements, {order}, in_serial}};
 
   std::string form = "a scatter: ";
+  for (const Member& member : members)
+    if (is_part(member)) order.push_back(domain[member.position].name);
   if (plain) order.push_back(domain[innermost.iterator].name);
   form += order.empty() ? "one point" : concat("loops over ", join(order), " inside each task");
-  if (innermost.vector) form += ", vectors along " + domain[innermost.iterator].name;
+  if (innermost.vector && (plain || !has_parts))
+    form += ", vectors along " + domain[innermost.iterator].name;
   notes.push_back({"form", form});
   if (!members.empty())
     notes.push_back(

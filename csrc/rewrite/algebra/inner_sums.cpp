@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "ir/accesses.h"
 #include "ir/expressions/reads.h"
+#include "ir/visit.h"
 
 namespace tc::ir {
 
@@ -60,6 +61,30 @@ Expr multiply(const Expr& product, const Factor& factor) {
   return factor.divides ? product / factor.value : product * factor.value;
 }
 
+std::vector<Addend> addends_of(const Expr& e) {
+  const auto* sum = e.as<Add>();
+  const auto* difference = e.as<Sub>();
+  if (is_const_zero(e)) return {};
+  if (!sum && !difference) return {{e}};
+  std::vector<Addend> addends = addends_of(sum ? sum->a : difference->a);
+  for (Addend addend : addends_of(sum ? sum->b : difference->b)) {
+    if (difference) addend.minus = !addend.minus;
+    addends.push_back(addend);
+  }
+  return addends;
+}
+
+Expr sum_of(const std::vector<Addend>& addends) {
+  Expr sum;
+  for (const Addend& addend : addends) {
+    if (!sum.defined())
+      sum = addend.minus ? make_zero(addend.value.type()) - addend.value : addend.value;
+    else
+      sum = addend.minus ? sum - addend.value : sum + addend.value;
+  }
+  return sum;
+}
+
 bool join_factors(std::vector<Factor>& factors, const JoinCost& cost) {
   for (size_t f = 0; f < factors.size(); ++f) {
     const Factor& factor = factors[f];
@@ -100,6 +125,19 @@ double points_of(const std::vector<Iterator>& domain) {
   double points = 1;
   for (const Iterator& it : domain) points *= static_cast<double>(extent_of(it));
   return points;
+}
+
+double elements_along(const std::string& index, const Expr& value,
+                      const std::vector<Iterator>& domain) {
+  double elements = 0;
+  for_each<Call>(value, [&](const Call* call) {
+    if (read_name(call).empty() || call->args.empty() || !expr_uses_var(call->args.back(), index))
+      return;
+    std::set<std::string> indices;
+    for (const Expr& subscript : call->args) indices.merge(variables_of(subscript));
+    elements = std::max(elements, points_of(domain, indices));
+  });
+  return elements;
 }
 
 Statement take_out(const InnerSum& inner, Statement& statement, Program& program,

@@ -24,6 +24,17 @@ Expr product_of(const std::vector<Factor>& factors);
 /// The product with one more factor, or without it where that divides.
 Expr multiply(const Expr& product, const Factor& factor);
 
+/// What a sum adds or subtracts.
+struct Addend {
+  Expr value;
+  bool minus = false;
+};
+
+/// The terms of sums and differences, but for zeros; of anything else that alone.
+std::vector<Addend> addends_of(const Expr& e);
+/// Of at least one term.
+Expr sum_of(const std::vector<Addend>& addends);
+
 /// Multiplies factors into others that have all their indices, each into the one that costs least,
 /// as long as one may be, which a cost below 0 denies; returns whether any was.
 using JoinCost = std::function<double(const Factor& factor, const Factor& into)>;
@@ -42,6 +53,10 @@ struct InnerSum {
   std::vector<Factor> inside, outside;
   std::set<std::string> summed, kept;  ///< indices of the factors inside
 };
+
+/// The elements of the largest read whose neighbours lie along that index, by its last subscript.
+double elements_along(const std::string& index, const Expr& value,
+                      const std::vector<Iterator>& domain);
 
 /// The statement that makes the inner sum, into a temporary whose layout is added. `statement`
 /// reads it from then on, and sums what is left.

@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <optional>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "ir/expressions/reads.h"
+#include "ir/expressions/walk.h"
 #include "machine/limits.h"
 #include "rewrite/algebra/inner_sums.h"
+#include "rewrite/algebra/nested_operations.h"
+#include "rewrite/operands/subscript_sums.h"
 #include "rewrite/program_pass.h"
 
 namespace tc::ir {
@@ -30,50 +34,77 @@ struct Common {
   Renaming names;  ///< the first one's indices by the second one's
 };
 
-/// The indices that make two reads of one tensor the same; nothing where its places are no indices.
-std::optional<Renaming> match(const Call* a, const Statement& first, const Call* b,
-                              const Statement& second) {
-  if (read_name(a) != read_name(b)) return std::nullopt;
-  Renaming names;
-  std::set<std::string> taken;
-  for (size_t d = 0; d < a->args.size(); ++d) {
-    const auto* x = a->args[d].as<Variable>();
-    const auto* y = b->args[d].as<Variable>();
-    if (!x || !y) return std::nullopt;
-    const Iterator *here = find_index(first.domain, x->name),
-                   *there = find_index(second.domain, y->name);
-    if (!here || !there || !have_same_range(*here, *there)) return std::nullopt;
-    auto known = names.emplace(y->name, x->name);
-    if (known.first->second != x->name || (known.second && !taken.insert(x->name).second))
-      return std::nullopt;
+/// A factor with its indices in order of appearance, and with their numbers for their names: those
+/// that are alike up to the names of indices.
+struct Numbered {
+  Factor factor;
+  std::vector<std::string> indices;
+  Expr value;
+};
+
+std::vector<Numbered> number_factors(const Statement& statement) {
+  std::vector<Numbered> all;
+  for (Factor& factor : factors_of(statement)) {
+    Numbered made{std::move(factor), {}, {}};
+    Renaming numbers;
+    walk(made.factor.value, [&](const Expr& e) {
+      const auto* index = e.as<Variable>();
+      if (index && made.factor.indices.count(index->name) &&
+          numbers.emplace(index->name, std::to_string(numbers.size())).second)
+        made.indices.push_back(index->name);
+      return true;
+    });
+    made.value = rename(made.factor.value, numbers);
+    all.push_back(std::move(made));
   }
-  return names;
+  return all;
 }
 
-/// Of the factors that both have, those that depend on indices over which both sum and on which
-/// nothing else depends.
-std::optional<Common> find_common(const Statement& first, const Statement& second,
-                                  const Renaming& names) {
-  std::vector<Factor> mine = factors_of(first), theirs = factors_of(second);
+/// Whether two factors are the same once indices are; adds these to those that are known to be.
+bool match(const Numbered& a, const Statement& first, const Numbered& b, const Statement& second,
+           Renaming& names) {
+  if (a.indices.empty() || a.indices.size() != b.indices.size() ||
+      a.factor.divides != b.factor.divides || !equal(a.value, b.value))
+    return false;
+  Renaming made = names;
+  for (size_t k = 0; k < a.indices.size(); ++k) {
+    const std::string &here = a.indices[k], &there = b.indices[k];
+    const auto known = made.find(there);
+    if (known != made.end() ? known->second != here
+                            : std::any_of(made.begin(), made.end(),
+                                          [&](const auto& pair) { return pair.second == here; }))
+      return false;
+    if (!have_same_range(*find_index(first.domain, here), *find_index(second.domain, there)))
+      return false;
+    made[there] = here;
+  }
+  names = std::move(made);
+  return true;
+}
+
+/// Of the factors that both have, once these two are the same, those that depend on indices over
+/// which both sum and on which nothing else depends.
+std::optional<Common> find_common(const Statement& first, std::vector<Numbered> mine,
+                                  const Statement& second, std::vector<Numbered> theirs, size_t a,
+                                  size_t b) {
+  Renaming names;
   std::vector<std::pair<Factor, Factor>> both;
-  for (auto a = mine.begin(); a != mine.end();) {
-    auto b = std::find_if(theirs.begin(), theirs.end(), [&](const Factor& factor) {
-      bool known = std::all_of(factor.indices.begin(), factor.indices.end(),
-                               [&](const std::string& index) { return names.count(index) != 0; });
-      return known && !factor.indices.empty() && factor.divides == a->divides &&
-             equal(rename(factor.value, names), a->value);
-    });
-    if (b == theirs.end()) {
-      ++a;
-      continue;
-    }
-    both.emplace_back(*a, *b);
-    theirs.erase(b);
-    a = mine.erase(a);
+  const auto take = [&](size_t here, size_t there) {
+    if (!match(mine[here], first, theirs[there], second, names)) return false;
+    both.emplace_back(mine[here].factor, theirs[there].factor);
+    mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(here));
+    theirs.erase(theirs.begin() + static_cast<std::ptrdiff_t>(there));
+    return true;
+  };
+  if (!take(a, b)) return std::nullopt;
+  for (size_t here = 0; here < mine.size();) {
+    bool taken = false;
+    for (size_t there = 0; there < theirs.size() && !taken; ++there) taken = take(here, there);
+    if (!taken) ++here;
   }
   Common common{{}, {}, names};
-  common.first.outside = std::move(mine);
-  common.second.outside = std::move(theirs);
+  for (Numbered& factor : mine) common.first.outside.push_back(std::move(factor.factor));
+  for (Numbered& factor : theirs) common.second.outside.push_back(std::move(factor.factor));
   auto depends = [](const std::vector<Factor>& factors, const std::string& index) {
     return std::any_of(factors.begin(), factors.end(),
                        [&](const Factor& factor) { return factor.indices.count(index) != 0; });
@@ -104,6 +135,12 @@ std::optional<Common> find_common(const Statement& first, const Statement& secon
   return common;
 }
 
+/// Whether a value is read at sums of indices.
+bool has_sums(const Expr& value, const std::vector<Iterator>& domain) {
+  const std::vector<Sum> sums = find_sums(value, domain).sums;
+  return std::any_of(sums.begin(), sums.end(), [](const Sum& sum) { return sum.terms.size() > 1; });
+}
+
 class ShareSums : public ProgramPass {
  public:
   using ProgramPass::ProgramPass;
@@ -127,13 +164,13 @@ class ShareSums : public ProgramPass {
         program_.tensor(first.tensor).type != program_.tensor(second.tensor).type)
       return std::nullopt;
     std::optional<Common> best;
-    for (const Call* a : reads_of(first))
-      for (const Call* b : reads_of(second)) {
-        std::optional<Renaming> names = match(a, first, b, second);
-        if (!names) continue;
-        std::optional<Common> common = find_common(first, second, *names);
-        if (common && is_worthwhile(*common, first) && !is_overwritten(*common, earlier, later) &&
-            (!best || common->first.inside.size() > best->first.inside.size()))
+    const std::vector<Numbered> mine = number_factors(first), theirs = number_factors(second);
+    for (size_t a = 0; a < mine.size(); ++a)
+      for (size_t b = 0; b < theirs.size(); ++b) {
+        std::optional<Common> common = find_common(first, mine, second, theirs, a, b);
+        if (common && (!best || common->first.inside.size() > best->first.inside.size()) &&
+            is_worthwhile(*common, first) && !is_overwritten(*common, earlier, later) &&
+            costs_less(*common, earlier, later))
           best = common;
       }
     return best;
@@ -144,6 +181,30 @@ class ShareSums : public ProgramPass {
     return terms >= static_cast<double>(machine_.least(machine::kSharedTerms)) &&
            terms * points_of(first.domain, common.first.kept) >=
                static_cast<double>(machine_.least(machine::kSharedSavings));
+  }
+
+  /// Whether two sums, each in the order of its own, cost more than the common one. That is so
+  /// where a factor has all its indices, and is read once. Of a product X(n, d)*Y(m, d), either sum
+  /// may have one of X or of Y alone inside, which takes fewer operations, and of X(i + r, j + s),
+  /// which has fewer elements than points, one over r or s.
+  bool costs_less(const Common& common, size_t earlier, size_t later) const {
+    const InnerSum& inner = common.first;
+    const std::vector<Iterator>& domain = program_.statements[earlier].domain;
+    if (std::any_of(inner.inside.begin(), inner.inside.end(), [&](const Factor& factor) {
+          return factor.indices.size() == inner.summed.size() + inner.kept.size() &&
+                 !has_sums(factor.value, domain);
+        }))
+      return true;
+    Program shared = program_;
+    Layouts layouts = layouts_;
+    const size_t added = ShareSums(shared, layouts, machine_).share(common, earlier, later);
+    const auto cost = [&](const std::vector<Statement>& statements) {
+      return operations_of(nested(statements, shared, layouts, machine_));
+    };
+    std::vector<Statement> together = {shared.statements[earlier],
+                                       shared.statements[later + added]};
+    if (added) together.insert(together.begin() + 1, shared.statements[earlier + 1]);
+    return cost(together) < cost({program_.statements[earlier], program_.statements[later]});
   }
 
   /// Whether a statement from the earlier one on changes what the later one sums.

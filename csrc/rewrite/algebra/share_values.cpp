@@ -73,6 +73,23 @@ struct User {
   bool always;                       ///< at all points
 };
 
+/// A value of a statement that later ones compute as well.
+struct Shared {
+  Expr value;
+  std::vector<std::string> indices;
+  std::vector<User> users;
+  double points;
+};
+
+bool is_part(const Expr& part, const Expr& value) {
+  bool found = false;
+  walk(value, [&](const Expr& e) {
+    found = found || e.same_as(part);
+    return !found;
+  });
+  return found;
+}
+
 class ShareValues : public ProgramPass {
  public:
   using ProgramPass::ProgramPass;
@@ -97,23 +114,38 @@ class ShareValues : public ProgramPass {
       if (e.type().is_float() && e.type().bits() >= 32 && cycles_of(e) > 0)
         values.emplace_back(e, always);
     });
+    std::optional<Shared> best;
     for (const auto& [value, always] : values) {
-      const std::vector<std::string> indices = indices_of(value, statement);
-      if (indices.empty()) continue;
-      std::vector<User> users;
-      for (size_t later = s + 1; later < program_.statements.size(); ++later) {
-        // What is written in between, by this statement too, is not what both read.
-        if (reads(value, program_.statements[later - 1].tensor)) break;
-        if (auto user = find_same(value, indices, statement, later)) users.push_back(*user);
-      }
-      // What no statement computes at all points may read outside of tensors at some.
-      const bool everywhere = always || std::any_of(users.begin(), users.end(),
-                                                    [](const User& each) { return each.always; });
-      if (users.empty() || !everywhere || !pays(value, indices, statement, users)) continue;
-      write_out(s, value, indices, users);
-      return true;
+      // What calls the same functions at fewer points costs less, and leaves cheap operations.
+      if (best && cycles_of(value) < cycles_of(best->value)) continue;
+      std::optional<Shared> found = find_users(value, always, s);
+      if (found && (!best || (is_part(found->value, best->value) && found->points < best->points)))
+        best = std::move(found);
     }
-    return false;
+    if (best) write_out(s, best->value, best->indices, best->users);
+    return best.has_value();
+  }
+
+  /// The later statements that compute a value of this one; nothing where sharing it does not pay.
+  std::optional<Shared> find_users(const Expr& value, bool always, size_t s) const {
+    const Statement& statement = program_.statements[s];
+    Shared shared{value, indices_of(value, statement), {}, 1};
+    if (shared.indices.empty()) return std::nullopt;
+    for (size_t later = s + 1; later < program_.statements.size(); ++later) {
+      // What is written in between, by this statement too, is not what both read.
+      if (reads(value, program_.statements[later - 1].tensor)) break;
+      if (auto user = find_same(value, shared.indices, statement, later))
+        shared.users.push_back(*user);
+    }
+    // What no statement computes at all points may read outside of tensors at some.
+    const bool everywhere = always || std::any_of(shared.users.begin(), shared.users.end(),
+                                                  [](const User& each) { return each.always; });
+    if (shared.users.empty() || !everywhere ||
+        !pays(value, shared.indices, statement, shared.users))
+      return std::nullopt;
+    for (const std::string& index : shared.indices)
+      shared.points *= static_cast<double>(extent_of(*find_index(statement.domain, index)));
+    return shared;
   }
 
   /// The statement with that number as one that computes the value.

@@ -8,7 +8,8 @@ namespace tc::rewrite {
 
 using namespace ir;
 
-bool lies_inside(const Call* read, const Program& program, const std::vector<Iterator>& domain) {
+bool lies_inside(const Call* read, const Program& program, const std::vector<Iterator>& domain,
+                 const std::vector<Expr>& conditions) {
   Bounds bounds;
   for (const Iterator& it : domain)
     bounds.push(it.name, {it.min, simplify(it.min + it.extent - 1)});
@@ -16,7 +17,9 @@ bool lies_inside(const Call* read, const Program& program, const std::vector<Ite
   const auto tensor = program.tensors.find(read_name(read));
   if (tensor == program.tensors.end()) return true;  // a scalar
   poly::Context context;
-  const poly::IndexSets points(context.get(), domain);
+  poly::IndexSets points(context.get(), domain);
+  for (const Expr& condition : conditions)
+    if (const auto holds = points.where(condition)) points.restrict_to(*holds);
   for (size_t d = 0; d < read->args.size(); ++d) {
     const auto inside = points.inside(read->args[d], *as_const_int(tensor->second.sizes[d]));
     if (!inside || !points.points().is_subset(*inside)) return false;
@@ -25,9 +28,10 @@ bool lies_inside(const Call* read, const Program& program, const std::vector<Ite
   return true;
 }
 
-bool reads_outside(const Expr& e, const Program& program, const std::vector<Iterator>& domain) {
+bool reads_outside(const Expr& e, const Program& program, const std::vector<Iterator>& domain,
+                   const std::vector<Expr>& conditions) {
   return any<Call>(e, [&](const Call* call) {
-    return !read_name(call).empty() && !lies_inside(call, program, domain);
+    return !read_name(call).empty() && !lies_inside(call, program, domain, conditions);
   });
 }
 

@@ -31,7 +31,7 @@ struct Residues {
 
 /// Residues of y, from `first` on, whose quotients are the same in number, as are those of k; the
 /// residue of k is slope * (residue of y) + shift.
-struct Piece {
+struct ResiduePiece {
   int64_t first = 0, count = 0;
   int64_t results = 0, terms = 0;
   int64_t slope = 1, shift = 0;
@@ -118,17 +118,17 @@ std::set<int64_t> find_firsts(const Residues& residues, int64_t results, int64_t
 
 /// In the order of the residues of y. Without `join` each has a piece of its own: loops over
 /// residues would be in the way of those over results.
-std::vector<Piece> pieces(const Statement& statement, const Residues& residues, bool join) {
+std::vector<ResiduePiece> pieces(const Statement& statement, const Residues& residues, bool join) {
   const int64_t modulus = residues.modulus;
   const int64_t results = extent_of(statement.domain[residues.result]);
   const int64_t terms = extent_of(statement.domain[residues.reduction]);
   const int64_t end = std::min(modulus, results);
   std::set<int64_t> firsts = find_firsts(residues, results, terms);
   firsts.insert(end);
-  std::vector<Piece> all;
+  std::vector<ResiduePiece> all;
   for (int64_t y = 0; y < end;) {
     const int64_t k = mod_imp(residues.sign * (y - residues.offset), modulus);
-    Piece one;
+    ResiduePiece one;
     one.first = y;
     one.count = join ? *firsts.upper_bound(y) - y : 1;
     one.results = divide_up(results - y, modulus);
@@ -159,13 +159,14 @@ size_t place_of_residues(const Statement& statement, const std::vector<Residues>
   return ordered ? first + 1 : first;
 }
 
-bool have_terms(const std::vector<Piece>& chosen) {
-  return std::all_of(chosen.begin(), chosen.end(), [](const Piece& p) { return p.terms > 0; });
+bool have_terms(const std::vector<ResiduePiece>& chosen) {
+  return std::all_of(chosen.begin(), chosen.end(),
+                     [](const ResiduePiece& p) { return p.terms > 0; });
 }
 
 /// The results of these residues.
 Statement part_of(const Statement& statement, const std::vector<Residues>& all,
-                  const std::vector<Piece>& chosen, const Tensor* temporary) {
+                  const std::vector<ResiduePiece>& chosen, const Tensor* temporary) {
   Statement part = statement;
   if (temporary) {
     part.tensor = temporary->name;
@@ -177,7 +178,7 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
   std::vector<Expr> residue_places;
   const size_t position = place_of_residues(statement, all);
   for (size_t i = 0; i < all.size(); ++i) {
-    const Piece& piece = chosen[i];
+    const ResiduePiece& piece = chosen[i];
     Iterator& y = part.domain[all[i].result];
     Iterator& k = part.domain[all[i].reduction];
     const auto modulus = static_cast<int>(all[i].modulus);
@@ -232,18 +233,18 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
 /// without terms are left out where there is something already that they would add nothing to.
 std::vector<Statement> fill_residues(const Statement& statement, const std::vector<Residues>& all,
                                      const Tensor* temporary) {
-  std::vector<std::vector<Piece>> choices(1);  // a piece for each index
+  std::vector<std::vector<ResiduePiece>> choices(1);  // a piece for each index
   for (const Residues& residues : all) {
-    std::vector<std::vector<Piece>> longer;
-    for (const std::vector<Piece>& before : choices)
-      for (const Piece& piece : pieces(statement, residues, temporary != nullptr)) {
+    std::vector<std::vector<ResiduePiece>> longer;
+    for (const std::vector<ResiduePiece>& before : choices)
+      for (const ResiduePiece& piece : pieces(statement, residues, temporary != nullptr)) {
         longer.push_back(before);
         longer.back().push_back(piece);
       }
     choices = std::move(longer);
   }
   std::vector<Statement> made;
-  for (const std::vector<Piece>& chosen : choices)
+  for (const std::vector<ResiduePiece>& chosen : choices)
     if (temporary || statement.initializes || have_terms(chosen))
       made.push_back(part_of(statement, all, chosen, temporary));
   if (made.empty()) made.push_back(statement);

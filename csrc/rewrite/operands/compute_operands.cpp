@@ -39,18 +39,18 @@ bool is_choice_by_indices(const Expr& e) {
   return choice && !has_data(choice->condition);
 }
 
-/// Cycles, a vector, that a value shows beyond the one read that would stand for it.
-double count_cycles(const Expr& value) {
-  const double read = machine::shown_cycles(machine::operation_cost("+"));
-  double cycles = -read;
-  for_each_operation(value, [&](const Operation& operation) {
-    if (operation.kind == OperationKind::Read) cycles += read;
-    // What conditions of indices cost is in the choice.
-    else if (!operation.of_indices)
-      cycles += machine::shown_cycles(machine::operation_cost(operation.name));
+/// Whether a read clamps a sum of indices: x(b, min(max(t + k - 3, 0), T - 1)).
+bool is_clamped(const Halide::Internal::BaseExprNode* read) {
+  const auto* call = Expr(read).as<Call>();
+  if (!call || read_name(call).empty()) return false;
+  return std::any_of(call->args.begin(), call->args.end(), [](const Expr& subscript) {
+    return (any<Min>(subscript) || any<Max>(subscript)) && !has_data(subscript) &&
+           variables_of(subscript).size() > 1;
   });
-  return cycles;
 }
+
+/// Whether indices decide what is read, or whether anything is: what is written out holds that.
+bool is_padded(const Expr& e) { return is_choice_by_indices(e) || is_clamped(e.get()); }
 
 class ComputeOperands : public ProgramPass {
  public:
@@ -58,9 +58,17 @@ class ComputeOperands : public ProgramPass {
 
   /// Replaces operands that every point of the statement has, the largest first.
   std::vector<Statement> rewrite(Statement& statement) {
-    if (is_scatter(statement) || is_scan(statement) || statement.guard.defined()) return {};
-    bring_factors_together(statement);
+    if (is_scatter(statement) || statement.guard.defined()) return {};
     std::vector<Statement> statements;
+    if (std::optional<ScanTerm> scan = find_scan(statement.value)) {
+      scan->term = replace_operands(statement, scan->term, statements);
+      // The first step has no scale.
+      if (Expr& scale = scan->scan.scale; scale.defined())
+        scale = replace_operands(statement, scale, statements, true);
+      statement.value = make_scan(scan->scan, scan->term);
+      return statements;
+    }
+    bring_factors_together(statement);
     statement.value = replace_operands(statement, statement.value, statements);
     // Of a sum that leaves out terms by their indices those that count have operands too.
     const std::optional<Choice> terms = find_choice(statement.value);
@@ -97,6 +105,45 @@ class ComputeOperands : public ProgramPass {
     });
   }
 
+  /// Whether neighbours along a reduction are read apart from each other, as scale(k / 32) is by
+  /// the vectors that w(k) is read in.
+  bool is_uneven(const Halide::Internal::BaseExprNode* read, const Statement& statement) const {
+    std::set<std::string> divided;
+    for (const Expr& subscript : Expr(read).as<Call>()->args)
+      if ((any<Div>(subscript) || any<Mod>(subscript)) && !has_data(subscript))
+        divided.merge(variables_of(subscript));
+    if (divided.empty()) return false;
+    const std::vector<MemoryAccess> all = accesses(program_, statement);
+    return std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
+      return it.reduction && divided.count(it.name) &&
+             std::any_of(all.begin(), all.end(),
+                         [&](const auto& access) { return stride(access, it) == 1; });
+    });
+  }
+
+  /// Cycles, a vector, that a value shows beyond the one read that would stand for it.
+  double count_cycles(const Expr& value, const Statement& statement) const {
+    const auto shown = [](const std::string& name) {
+      return machine::shown_cycles(machine::operation_cost(name));
+    };
+    bool uneven = false;
+    double cycles = -shown("+"), converted = 0;
+    for_each_operation(value, [&](const Operation& operation) {
+      if (operation.kind == OperationKind::Read) {
+        cycles += shown("+") + (is_clamped(operation.node) ? shown("clamp") : 0);
+        uneven = uneven || is_uneven(operation.node, statement);
+      } else if (operation.kind == OperationKind::Conversion && !operation.of_indices) {
+        cycles += shown(operation.name);
+        converted += machine::operation_cost(operation.name).cycles;
+      } else if (!operation.of_indices) {
+        // What conditions of indices cost is in the choice.
+        cycles += shown(operation.name);
+      }
+    });
+    // Vectors are those of other indices then, so that numbers are converted one by one.
+    return uneven ? cycles + machine::kCostedLanes * converted : cycles;
+  }
+
   /// Whether what is computed once for each element, of so many cycles a vector, costs less than at
   /// each of the points.
   bool pays(int64_t points, int64_t elements, double cycles) const {
@@ -117,15 +164,17 @@ class ComputeOperands : public ProgramPass {
   /// Nothing where a temporary is not possible or does not pay.
   std::optional<Operand> find(const Statement& statement, const Expr& e,
                               bool leaves_out = false) const {
-    const bool choice = is_choice_by_indices(e);
+    const bool padded = is_padded(e);
     const bool reduces = statement.reduction != Reduction::None;
-    if (choice ? !reduces : !e.type().is_float()) return std::nullopt;
-    const double cycles = count_cycles(e);
+    if (padded ? !reduces : !e.type().is_float()) return std::nullopt;
+    const auto* call = e.as<Call>();
+    if (!padded && call && !read_name(call).empty()) return std::nullopt;
+    const double cycles = count_cycles(e, statement);
     if (cycles <= 0) return std::nullopt;
     const bool has_functions = count_functions(e) > 0;
     // Elements of terms that do not count are computed as well, and half of all uses are none.
     if (leaves_out &&
-        (choice || !has_functions || rewrite::reads_outside(e, program_, statement.domain)))
+        (padded || !has_functions || rewrite::reads_outside(e, program_, statement.domain)))
       return std::nullopt;
     SubscriptSums found = find_sums(e, statement.domain);
     if (!reduces || has_functions) add_values(e, statement, found);
@@ -140,10 +189,11 @@ class ComputeOperands : public ProgramPass {
                         [&](const Sum& sum) { return sum.moved_by(it); }) > 1)
         return std::nullopt;
     }
-    const int64_t uses = lies_along_results(statement, found.tensors) ? machine::kComputedRowUses
-                                                                      : machine::kComputedUses;
+    const bool rows = lies_along_results(statement, found.tensors) || is_clamped(e.get());
+    const int64_t uses = rows ? machine::kComputedRowUses : machine::kComputedUses;
     if (elements == 0 || points / elements < machine_.least(uses) ||
-        !pays(points, elements, cycles) || elements * e.type().bytes() > most_bytes(statement))
+        !pays(points, elements, cycles) ||
+        elements * e.type().bytes() > most_bytes(statement, e.type()))
       return std::nullopt;
     Operand operand{found.first.empty() ? statement.tensor : found.first, found.sums, {}, e};
     make_value(statement, operand);
@@ -195,31 +245,30 @@ class ComputeOperands : public ProgramPass {
     return false;
   }
 
-  int64_t most_bytes(const Statement& statement) const {
-    int64_t largest = 0;
+  /// As long as caches keep it, narrow numbers count like those that are computed of them.
+  int64_t most_bytes(const Statement& statement, Type type) const {
+    int64_t bytes = 0, elements = 0;
     for (const MemoryAccess& access : accesses(program_, statement)) {
-      const Tensor& tensor = program_.tensor(access.tensor);
-      largest = std::max(largest, dense_bytes(tensor, layouts_.at(tensor.name)));
+      const Layout& layout = layouts_.at(access.tensor);
+      bytes = std::max(bytes, dense_bytes(program_.tensor(access.tensor), layout));
+      elements = std::max(elements, count_allocated(layout));
     }
-    return std::max(machine::kTemporaryGrowth * largest, 2 * machine_.cache_bytes);
+    const int64_t kept =
+        std::min(elements * type.bytes(), machine_.last_cache_share / machine::kTemporaryGrowth);
+    return std::max(machine::kTemporaryGrowth * std::max(bytes, kept), 2 * machine_.cache_bytes);
   }
 
   /// The indices of the temporary, and the value over them.
   static void make_value(const Statement& statement, Operand& operand) {
     for (const Sum& sum : operand.sums) {
-      // The index of the smallest multiple is what the others leave of the sum.
-      const auto& [pivot, sign] = sum.terms[0];
-      Iterator it = pivot;
-      for (size_t i = 1; i < sum.terms.size(); ++i) it.name += "_" + sum.terms[i].first.name;
-      if (sum.terms.size() > 1) it.name = unused_index(statement, it.name);
+      Iterator it = sum.terms[0].first;
+      const std::string pivot = it.name;
+      it.name = sum.index_name(statement);
       it.min = 0;
       it.extent = static_cast<int>(sum.count);
       it.reduction = false;
       if (sum.terms.size() > 1) it.meaning = plain_text(sum.value());
-      Expr rest = make_variable(it.name) + static_cast<int>(sum.first) -
-                  (sum.value() - make_variable(pivot.name) * static_cast<int>(sign));
-      operand.value =
-          substitute(pivot.name, simplify(rest * static_cast<int>(sign)), operand.value);
+      operand.value = substitute(pivot, sum.first_index(it.name), operand.value);
       operand.domain.push_back(it);
     }
     for (const Iterator& it : statement.domain)
@@ -230,10 +279,11 @@ class ComputeOperands : public ProgramPass {
   /// Adds the statement that writes an operand, and returns what reads it.
   Expr write_out(const Statement& statement, const Expr& e, const Operand& operand,
                  std::vector<Statement>& statements) {
-    const bool choice = is_choice_by_indices(e);
-    Statement made = make_temporary(operand.first + (choice ? ".padded" : ".computed"),
-                                    operand.value, operand.domain, statement.where,
-                                    choice ? operand.first + " with what its conditions say" : "");
+    std::string meaning;
+    if (is_choice_by_indices(e)) meaning = operand.first + " with what its conditions say";
+    if (is_clamped(e.get())) meaning = operand.first + " with its edges repeated";
+    Statement made = make_temporary(operand.first + (is_padded(e) ? ".padded" : ".computed"),
+                                    operand.value, operand.domain, statement.where, meaning);
     std::vector<Expr> subscripts;
     for (const Sum& sum : operand.sums)
       subscripts.push_back(simplify(sum.value() - static_cast<int>(sum.first)));

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/passes.h"
+#include "ir/expressions/reads.h"
 #include "lang/gradient/invert_access.h"
 #include "lang/gradient/sums/exact_quotients.h"
 #include "lang/gradient/sums/shared_factors.h"
@@ -71,7 +72,7 @@ class Summation {
       for (auto& [contribution, inverted] : single)
         weights.push_back(inverted.translate(contribution->weight));
       // What guards keep from being evaluated stays behind them.
-      const bool everywhere = std::any_of(single.begin(), single.end(), [](const auto& each) {
+      const bool everywhere = std::any_of(single.begin(), single.end(), [&](const auto& each) {
         return !guard_of(*each.first, each.second, conditions(each.second));
       });
       std::vector<ExpressionPtr> divisors;
@@ -100,6 +101,7 @@ class Summation {
         first = false;
       }
     }
+    std::vector<Product> products;
     for (auto& [given, inverted] : summed) {
       const size_t before = statements_.size();
       Contribution terms = *given;
@@ -128,19 +130,35 @@ class Summation {
       }
       if (!is_scatter(inverted))
         run_pass(kPad, [&] { return pad(*contribution, inverted, &weight, &all); });
+      // A sum of no terms is 0 whatever its factors are.
+      const std::vector<ExpressionPtr> outer = conditions_of(*given, inverted, false);
+      const auto joined = std::find_if(products.begin(), products.end(), [&](const Product& other) {
+        return outer.empty() && have_same_factors(other.shared, shared);
+      });
+      const bool joins = joined != products.end();
+      if (joins && joined->shared.negative != shared.negative) weight = negate(weight);
       ExpressionPtr value = guarded(*contribution, inverted, weight, all);
       ExpressionPtr sum;
-      if (!shared.empty()) sum = read(names_.fresh(target_ + "_sum"), elements);
-      add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, sum || first, value,
-          ranges_of(inverted.remaining, contribution->ranges));
+      if (!shared.empty())
+        sum = read(joins ? joined->sum : names_.fresh(target_ + "_sum"), elements);
+      add(sum ? sum->name : target_, elements, places, ir::Reduction::Sum, !joins && (sum || first),
+          value, ranges_of(inverted.remaining, contribution->ranges));
       if (run_pass(kDropZeroTerms, [&] { return zeros_.are_zero(statements_, false); })) {
         statements_.resize(before);
         continue;
       }
+      if (joins) {
+        const auto begin = statements_.begin();
+        const size_t place = joined->statement, added = statements_.size() - before;
+        std::rotate(begin + static_cast<std::ptrdiff_t>(place),
+                    begin + static_cast<std::ptrdiff_t>(before), statements_.end());
+        for (Product& other : products)
+          if (other.statement >= place) other.statement += added;
+        continue;
+      }
       if (sum) {
         ExpressionPtr product = shared.apply(sum);
-        // A sum of no terms is 0 whatever its factors are.
-        const std::vector<ExpressionPtr> outer = conditions_of(*given, inverted, false);
+        if (outer.empty()) products.push_back({shared, sum->name, statements_.size()});
         if (!outer.empty()) product = choose(all_of(outer), product, real(0));
         add(target_, elements, elements, first ? ir::Reduction::None : ir::Reduction::Sum, first,
             product);
@@ -154,6 +172,13 @@ class Summation {
   }
 
  private:
+  /// The statement that multiplies a sum, which further sums with the same factors are added to.
+  struct Product {
+    SharedFactors shared;
+    std::string sum;
+    size_t statement;
+  };
+
   InvertedAccess invert(const Contribution& c) const {
     InvertedAccess inverted = invert_access(c.subscripts, c.indices, c.left, c.ranges,
                                             terms_of(c.guards), shape_, signature_);
@@ -229,8 +254,8 @@ class Summation {
   }
 
   /// What has to hold for a term and is the same for all terms of a sum, or what differs.
-  static std::vector<ExpressionPtr> conditions_of(const Contribution& c,
-                                                  const InvertedAccess& inverted, bool differs) {
+  std::vector<ExpressionPtr> conditions_of(const Contribution& c, const InvertedAccess& inverted,
+                                           bool differs) const {
     std::vector<ExpressionPtr> result;
     const ExpressionPtr guard = guard_of(c, inverted, conditions(inverted));
     if (!guard) return result;
@@ -303,8 +328,12 @@ class Summation {
   }
 
   bool is_at_most(const Expr& a, const Expr& b) const {
-    const auto more = as_const_int(simplify_size(b - a, signature_));
-    return more && *more >= 0;
+    const Expr more = simplify_size(b - a, signature_);
+    const auto is_size = [&](const std::string& name) {
+      return std::count(signature_.sizes.begin(), signature_.sizes.end(), name) != 0;
+    };
+    const auto names = ir::variables_of(more);
+    return std::all_of(names.begin(), names.end(), is_size) && never_negative(more);
   }
 
   static ExpressionPtr extreme(Operator op, const ExpressionPtr& a, const ExpressionPtr& b) {
@@ -353,41 +382,60 @@ class Summation {
     return all;
   }
 
-  /// Conditions of solved indices that reach the ends of their ranges, and no further; of digits,
-  /// which nobody pads, also that of one end.
+  /// Conditions of solved indices that their ranges and those of the other indices imply.
   void drop_certain_conditions(const Contribution& c, InvertedAccess* inverted) const {
     for (SolvedIndex& solved : inverted->solved) {
-      if (solved.plain || solved.modulus) continue;
-      if (!solved.is_digit && !solved.divisor.is_one()) continue;
-      std::optional<Range> reached = bounds(solved.numerator, c, *inverted);
-      if (!reached) continue;
-      const Range& range = c.ranges.at(solved.index);
-      const Expr divisor = solved.divisor.value();
-      bool first = always_equal(reached->first, range.first * divisor, signature_);
-      bool last = always_equal(reached->last, range.last * divisor + (divisor - 1), signature_);
-      if (first && last) {
-        solved.conditions.clear();
-      } else if (first && solved.is_digit) {
-        solved.conditions.erase(solved.conditions.begin());
-      }
+      auto& all = solved.conditions;
+      all.erase(
+          std::remove_if(all.begin(), all.end(),
+                         [&](const ExpressionPtr& e) { return is_certain(*e, c, *inverted); }),
+          all.end());
     }
   }
 
+  /// Whether a comparison, or that it does not hold, follows from the ranges of elements and
+  /// remaining indices.
+  bool is_certain(const Expression& condition, const Contribution& c,
+                  const InvertedAccess& inverted) const {
+    const bool holds = condition.op != Operator::Not;
+    const Expression& e = holds ? condition : *condition.operands[0];
+    if (!is_ordering(e)) return false;
+    const bool less = is_binary(e, Operator::Less) || is_binary(e, Operator::LessEqual);
+    const bool strict = is_binary(e, Operator::Less) || is_binary(e, Operator::Greater);
+    const bool rises = less == holds;
+    const std::optional<Range> distance =
+        bounds(binary(Operator::Subtract, e.operands[rises ? 1 : 0], e.operands[rises ? 0 : 1]), c,
+               inverted);
+    return distance && is_at_most(strict == holds ? 1 : 0, distance->first);
+  }
+
+  /// The same of a condition of the text, which may compare data, and sums that wrap around.
+  bool is_certain_guard(const Expression& condition, const Contribution& c,
+                        const InvertedAccess& inverted) const {
+    const auto is_data = [](const Expression& e) {
+      return is_access(e) || e.binding == Binding::Scalar;
+    };
+    return !may_wrap_around(condition) && !any(condition, is_data) &&
+           is_certain(condition, c, inverted);
+  }
+
   /// All that has to hold where something is added; null where nothing has to.
-  static ExpressionPtr guard_of(const Contribution& contribution, const InvertedAccess& inverted,
-                                std::vector<ExpressionPtr> all) {
+  ExpressionPtr guard_of(const Contribution& contribution, const InvertedAccess& inverted,
+                         std::vector<ExpressionPtr> all) const {
     for (const ExpressionPtr& guard : terms_of(contribution.guards)) {
       bool implied = std::any_of(inverted.implied.begin(), inverted.implied.end(),
                                  [&](const ExpressionPtr& other) { return equal(*guard, *other); });
-      if (!implied) all.push_back(inverted.translate(guard));
+      const ExpressionPtr condition = inverted.translate(guard);
+      if (!implied && !is_certain_guard(*condition, contribution, inverted))
+        all.push_back(condition);
     }
     // These may read what the guards guard.
     all.insert(all.end(), inverted.conditions.begin(), inverted.conditions.end());
     return all.empty() ? nullptr : all_of(all);
   }
 
-  static ExpressionPtr guarded(const Contribution& contribution, const InvertedAccess& inverted,
-                               const ExpressionPtr& weight, const std::vector<ExpressionPtr>& all) {
+  ExpressionPtr guarded(const Contribution& contribution, const InvertedAccess& inverted,
+                        const ExpressionPtr& weight, const std::vector<ExpressionPtr>& all) const {
     ExpressionPtr guard = guard_of(contribution, inverted, all);
     return guard ? choose(guard, weight, real(0)) : weight;
   }

@@ -55,7 +55,8 @@ struct Contribution {
 /// Contributions to single elements become one
 /// assignment, or several that add where that is long, those that sum over indices a reduction
 /// each: a gather where the subscripts can be solved, else a scatter. What all terms of a sum share
-/// multiplies the sum, once. None where all sums are zero whatever the data.
+/// multiplies the sum, once, and also once for several sums that share the same. None where all
+/// sums are zero whatever the data.
 std::vector<GradientStatement> sum_contributions(
     const std::string& target, Type type, const std::vector<Range>& shape,
     const std::vector<Contribution>& contributions,

@@ -49,6 +49,15 @@ ExpressionPtr SharedFactors::apply(ExpressionPtr sum) const {
   return negative ? negate(sum) : sum;
 }
 
+bool have_same_factors(const SharedFactors& a, const SharedFactors& b) {
+  const auto same = [](const std::vector<ExpressionPtr>& x, const std::vector<ExpressionPtr>& y) {
+    return std::is_permutation(
+        x.begin(), x.end(), y.begin(), y.end(),
+        [](const ExpressionPtr& e, const ExpressionPtr& other) { return equal(*e, *other); });
+  };
+  return !a.empty() && same(a.factors, b.factors) && same(a.divisors, b.divisors);
+}
+
 SharedFactors find_shared_factors(const ExpressionPtr& term, Type type, const Stays& stays) {
   SharedFactors shared;
   take(shared, term, false, stays, type);

@@ -19,6 +19,10 @@ struct SharedFactors {
   ExpressionPtr apply(ExpressionPtr sum) const;
 };
 
+/// Whether both multiply and divide by the same, one thing at least, whatever their order and
+/// signs.
+bool have_same_factors(const SharedFactors& a, const SharedFactors& b);
+
 /// Looks through products, quotients and signs of floats; `stays` tells whether a factor, or what
 /// divides, is left to the terms, as one has to be that differs between them. What is left is of
 /// the given type, the sum's. `term` comes back as it is, with nothing shared, where none is.

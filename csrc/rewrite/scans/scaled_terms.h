@@ -12,12 +12,15 @@ namespace tc::ir {
 
 /// A term as a value times or through factors.
 struct ScaledTerm {
-  Expr value;                   ///< has not the result's index
-  std::vector<Factor> factors;  ///< all that have the result's index, and none of them the term's
+  Expr value;  ///< has not the result's index
+  /// Those that have the result's index, and not the term's; with weights also those that have
+  /// neither.
+  std::vector<Factor> factors;
+  std::vector<Factor> weights;  ///< those that have both
 };
 
-/// Of a term q(r) * x(t) / z(r) the value x(t), and the factors q(r) and 1 / z(r). Nothing of
-/// integers, and where the result's index is anywhere else.
+/// Of a term q(r) * x(t) * w(r, t) / z(r) the value x(t), the factors q(r) and 1 / z(r), and the
+/// weight w(r, t). Nothing of integers, and where the result's index is nowhere in it.
 std::optional<ScaledTerm> find_scaled(const Statement& statement, const Expr& value,
                                       const std::string& result, const std::string& term);
 

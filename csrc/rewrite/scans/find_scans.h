@@ -19,11 +19,15 @@ namespace tc::ir {
 /// that a sum that the text keeps small stays finite. Where such factors have other indices of
 /// the reduction, as in O(t, e) +=! s <= t ? Q(t, d) * K(s, d) * V(s, e) : 0, each point of these
 /// has a scan of its own, S(t, d, e), if that costs less, and O(t, e) +=! Q(t, d) * S(t, d, e).
-/// What a term sums over other indices is summed first, and conditions of the result alone are
-/// asked once. Where M is such a scan of integers that only grows or only falls, a condition M(n,
-/// k) == M(n, d) starts the sums anew wherever M changes (segmented scans; Blelloch, Prefix sums
-/// and their applications, 1990, section 1.5). Runs on a specialised program whose indices count
-/// from 0, after widen_accumulators.
+/// Where terms decay with their distance, as in O(t, d) +=! s <= t ? pow(A(d), t - s) * X(s, d) :
+/// 0, the neighbour is multiplied by the decay of a step (linear_recurrences); terms of extremes
+/// that move with their distance, as X(s, d) - (t - s) * A(d), have a step that is added. Sums of
+/// exponentials below a running maximum are scaled by how much that rises (rescaled_sums). Scans
+/// that sum the same are one. What a term sums over other indices is summed first, and conditions
+/// of the result alone are asked once. Where M is such a scan of integers that only grows or only
+/// falls, a condition M(n, k) == M(n, d) starts the sums anew wherever M changes (segmented scans;
+/// Blelloch, Prefix sums and their applications, 1990, section 1.5). Runs on a specialised program
+/// whose indices count from 0, after widen_accumulators.
 void find_scans(Program& program);
 
 /// The operations of the scan that such a statement becomes; nothing where it becomes none.
