@@ -1,6 +1,7 @@
 #include "caffe2/libraries.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <cstdio>
@@ -12,6 +13,17 @@
 
 namespace tc_caffe2 {
 namespace {
+
+/// Keeps the library to one thread while it lives, where there is no team.
+struct AloneIfForked {
+  const int threads = lost_its_team() ? at::get_num_threads() : 1;
+  AloneIfForked() {
+    if (threads > 1) at::set_num_threads(1);
+  }
+  ~AloneIfForked() {
+    if (threads > 1) at::set_num_threads(threads);
+  }
+};
 
 at::ScalarType scalar_type(DLDataType type) {
   if (type.code == kDLBfloat) return at::kBFloat16;
@@ -30,6 +42,7 @@ template <class Call>
 int guarded(char* message, size_t size, Call call) {
   try {
     at::AutoDispatchBelowADInplaceOrView plain;
+    AloneIfForked alone;
     call();
     return 0;
   } catch (const c10::Error& error) {

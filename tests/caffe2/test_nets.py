@@ -243,9 +243,18 @@ sys.exit(os.waitpid(child, 0)[1] != 0)
 """
 
 
-def test_children_of_fork():
-    """OpenMP would wait there for threads that are the parent's."""
-    subprocess.run([sys.executable, "-c", FORKS], check=True)
+@pytest.mark.parametrize("machine", ["library_rate=1", "library_rate=1000000000"])
+def test_children_of_fork(machine):
+    """OpenMP would wait there for threads that are the parent's, in the core's kernels and, on the
+    second machine, in ATen's."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKS],
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TC_MACHINE": machine, "TC_LOGS": "explain"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert ("call: ATen" in done.stderr) == (machine != "library_rate=1")
 
 
 @pytest.mark.parametrize(
