@@ -1,10 +1,12 @@
 #include "runtime/arguments.h"
 
 #include <limits>
+#include <utility>
 
 #include "base/arguments.h"
 #include "base/error.h"
 #include "base/notes.h"
+#include "lang/lowering/index_tables.h"
 #include "runtime/check_tensor.h"
 #include "runtime/overlap.h"
 
@@ -205,8 +207,8 @@ std::string mismatch(const ir::Program& program, const ir::DeclaredSize& declare
 }
 
 ir::Program specialize(const lang::Definition& definition, const Arguments& arguments) {
-  ir::Program program =
-      ir::specialize(lang::infer_ranges(definition, arguments.scalars), arguments.values());
+  const ir::Program general = lang::infer_ranges(definition, arguments.scalars);
+  ir::Program program = ir::specialize(general, arguments.values());
   for (const auto& [name, tensor] : program.tensors) {
     for (size_t d = 0; d < tensor.sizes.size(); ++d) {
       int64_t size = *as_const_int(tensor.sizes[d]);
@@ -224,6 +226,8 @@ ir::Program specialize(const lang::Definition& definition, const Arguments& argu
   lang::AccessCheck accesses = lang::check_accesses(program);
   if (!accesses.outside.empty()) throw ShapeError(definition.name, ": ", accesses.outside);
   program.open_accesses = std::move(accesses.open);
+  if (auto other = lang::with_index_tables_in_place(general, arguments.values(), program))
+    program = std::move(*other);
   for (const ir::Statement& statement : program.statements)
     if (ir::is_position(statement.reduction)) expect_candidates(definition, statement, arguments);
   return program;

@@ -447,12 +447,22 @@ class _Grid:
         return Value(e.type, array, error)
 
     def subscript(self, e: Typed, where: np.ndarray | None) -> Value:
-        """What indices, sizes and scalars give does not wrap around."""
-        if self.is_data(e):
+        """What indices, sizes, scalars and data of 32 bits give does not wrap around."""
+        if self.wraps_around(e):
             index = self.evaluate(e, where)
             return Value(index.type, index.array.astype(np.int64), index.error)
         array = self.exact(e, where)[0]
         return Value(e.type, array)
+
+    def wraps_around(self, e: Typed) -> bool:
+        """Whether data takes part in a subscript of which 64 bits may hold no step: of that many
+        bits itself, or as a divisor."""
+        if isinstance(e, Element):
+            return self.is_data(e) and e.type not in ("int8", "int16", "int32")
+        divides = isinstance(e, Operation) and e.operator in ("/", "%")
+        if divides and self.is_data(e.operands[1]):
+            return True
+        return any(self.wraps_around(operand) for operand in _operands(e))
 
     def is_data(self, e: Typed) -> bool:
         if isinstance(e, Element):

@@ -54,6 +54,31 @@ def test_int32(subscript: str, bad: int, index: int, count: int, options: str | 
     assert f"at i = {count // 2 * 2 - 2} index {index} of dimension 0, but" in message
 
 
+HASHES = {
+    # Of k and the number of rows N, as Python has them: `%` and `/` go towards zero in a text.
+    "(k(i) * 1000003 * 1000) % N": lambda k, n: k * 1000003 * 1000 % n,
+    "abs(k(i) * -1000003 * 1000) % N": lambda k, n: k * 1000003 * 1000 % n,
+    "((j(i) * 2654435 * 1000) % N + N) % N": lambda k, n: -k * 2654435 * 1000 % n,
+    "max(k(i) * 1000003 * 1000, 0) / 1000003 / 1000 % N": lambda k, n: k % n,
+    "(k(i) + 2147483647) % N": lambda k, n: (k + 2**31 - 1) % n,
+    "N - 1 + (j(i) * 2000003 * 2000) % N": lambda k, n: n - 1 - k * 2000003 * 2000 % n,
+}
+
+
+@every_option
+@pytest.mark.parametrize("rows", [40, 41])
+@pytest.mark.parametrize(("subscript", "wanted"), HASHES.items(), ids=HASHES)
+def test_hashes(subscript: str, wanted: object, rows: int, options: str | None) -> None:
+    """What is divided does not wrap around either, whatever the sign."""
+    text = f"""def f(float(N) A, int32(M) k, int32(M) j) -> (O) {{
+        O(i) = A({subscript}) where i in 0:M }}"""
+    k = torch.arange(60, dtype=torch.int32)
+    inputs = torch.randn(rows), k, -k
+    found = tc.compile(text, "f", options, *inputs)(*inputs)
+    assert torch.equal(found, inputs[0][[wanted(int(each), rows) for each in k]])
+    assert torch.equal(found, torch.as_tensor(reference.run(text, "f", *inputs)))
+
+
 def test_a_condition_that_wraps_around_keeps_nothing_inside() -> None:
     text = """def f(float(N) A, int32(M) I) -> (O) {
         O(i) = x >= 0 && x < N ? A(x) : -1 where x = I(i) * 4 }"""

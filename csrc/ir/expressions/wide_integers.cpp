@@ -6,6 +6,41 @@ namespace tc::ir {
 namespace {
 
 const Type kInt = Halide::Int(32), kWide = Halide::Int(64);
+const Type kUnsigned = Halide::UInt(32), kWideUnsigned = Halide::UInt(64);
+
+/// The number whose magnitude this is, as a remainder's operand has it (see c_mod in ir/program).
+Expr find_signed(const Select* op) {
+  const auto* negative = op->condition.as<LT>();
+  const auto* minus = op->true_value.as<Sub>();
+  const auto* same = op->false_value.as<Cast>();
+  const bool matches = negative && minus && same && is_const_zero(negative->b) &&
+                       is_const_zero(minus->a) && equal(minus->b, op->false_value) &&
+                       equal(negative->a, same->value) && same->value.type() == kInt;
+  return matches ? same->value : Expr();
+}
+
+/// Of quotients and remainders of magnitudes of 32 bits, the same of 64; nothing where anything
+/// else has no sign, which is asked for to wrap around.
+std::optional<Expr> widen_magnitudes(const Expr& e, Mutator& mutator) {
+  const auto both = [&](const auto* op) -> std::optional<Expr> {
+    const auto a = widen_magnitudes(op->a, mutator), b = widen_magnitudes(op->b, mutator);
+    return a && b ? std::optional(op->make(*a, *b)) : std::nullopt;
+  };
+  if (const auto* op = e.as<UIntImm>()) return make_const(kWideUnsigned, op->value);
+  if (const auto* op = e.as<Div>()) return both(op);
+  if (const auto* op = e.as<Mod>()) return both(op);
+  if (const auto* op = e.as<Sub>()) return is_const_zero(op->a) ? both(op) : std::nullopt;
+  const auto* op = e.as<Select>();
+  if (!op) return std::nullopt;
+  if (const Expr number = find_signed(op); number.defined()) {
+    const Expr wide = mutator.mutate(number), magnitude = Cast::make(kWideUnsigned, wide);
+    return Select::make(wide < make_zero(kWide), make_zero(kWideUnsigned) - magnitude, magnitude);
+  }
+  const auto yes = widen_magnitudes(op->true_value, mutator);
+  const auto no = widen_magnitudes(op->false_value, mutator);
+  if (!yes || !no) return std::nullopt;
+  return Select::make(mutator.mutate(op->condition), *yes, *no);
+}
 
 }  // namespace
 
@@ -24,6 +59,8 @@ Expr widen(const Expr& e, bool retyped) {
         const bool exact = op->value.type() == kInt || op->value.type() == kWide;
         Expr value = self.mutate(op->value);
         if (op->type != kInt && op->type != kWide) return Cast::make(op->type, value);
+        if (op->value.type() == kUnsigned)
+          if (const auto wide = widen_magnitudes(op->value, self)) return Cast::make(kWide, *wide);
         if (exact) return value;
         return Halide::cast(kWide, Halide::cast(op->type, value));
       },

@@ -4,11 +4,15 @@
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "base/memory.h"
+#include "ir/expressions/integer_value.h"
+#include "ir/expressions/reads.h"
 #include "ir/loops.h"
 #include "ir/operations.h"
+#include "ir/visit.h"
 #include "machine/limits.h"
 #include "plan/model/shared_windows.h"
 
@@ -19,6 +23,36 @@ namespace {
 constexpr double kLongRun = 256;
 // Loads that a vector of lanes some elements apart takes, up to all lanes alone.
 constexpr double kNearLanes = 6;
+
+/// How far the places of neighbours along an index lie apart on average, in elements, where they
+/// are a pattern that codegen/vectors/near_gathers knows: quotients of it by small numbers.
+std::optional<double> step_of_pattern(const ir::MemoryAccess& access, const Layout& layout,
+                                      const std::string& index) {
+  double step = 0;
+  for (size_t d = 0; d < access.subscripts.size(); ++d) {
+    const ir::Expr& subscript = access.subscripts[d];
+    if (!expr_uses_var(subscript, index)) continue;
+    int64_t period = 1;
+    const auto divide = [&](const auto* op) {
+      const auto divisor = Halide::Internal::as_const_int(op->b);
+      if (period <= machine::kMostPeriod)
+        period =
+            std::lcm(period, divisor ? std::max<int64_t>(1, *divisor) : machine::kMostPeriod + 1);
+    };
+    ir::for_each<Halide::Internal::Div>(subscript, divide);
+    ir::for_each<Halide::Internal::Mod>(subscript, divide);
+    const bool clamps = ir::any<Halide::Internal::Min>(subscript) ||
+                        ir::any<Halide::Internal::Max>(subscript) ||
+                        ir::any<Halide::Internal::Select>(subscript);
+    if (clamps || period > machine::kMostPeriod || ir::variables_of(subscript).size() != 1)
+      return std::nullopt;
+    const auto first = ir::integer_value(subscript, {{index, 0}});
+    const auto last = ir::integer_value(subscript, {{index, period}});
+    if (!first || !last) return std::nullopt;
+    step += static_cast<double>((*last - *first) * layout.strides[d]) / static_cast<double>(period);
+  }
+  return std::abs(step);
+}
 
 }  // namespace
 
@@ -161,9 +195,14 @@ double StatementAccesses::loads_of_a_vector(const Access& access, double parts) 
   if (!stride || std::abs(*stride) != access.footprint.element) {
     // Neighbours come with the lanes between them; others are loaded one by one, and put
     // together.
-    const double step = stride ? std::abs(*stride) / access.footprint.element : nest_.lanes;
-    const double lane = stride ? in_.machine.strided_lane_cycles : in_.machine.gathered_lane_cycles;
-    return std::min(lane * in_.machine.loads * nest_.lanes, kNearLanes * std::max(0.5, step - 1));
+    const std::optional<double> step =
+        stride        ? std::optional(std::abs(*stride) / access.footprint.element)
+        : access.copy ? std::nullopt
+                      : step_of_pattern(access.access, in_.layouts.at(access.access.tensor),
+                                        domain_[nest_.vector].name);
+    const double lane = step ? in_.machine.strided_lane_cycles : in_.machine.gathered_lane_cycles;
+    return std::min(lane * in_.machine.loads * nest_.lanes,
+                    kNearLanes * std::max(0.5, step.value_or(nest_.lanes) - 1));
   }
   // A vector that does not begin with a line lies in two.
   int64_t unit = kLineBytes;

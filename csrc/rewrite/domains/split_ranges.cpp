@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "ir/accesses.h"
 #include "ir/expressions/choices.h"
+#include "ir/expressions/integer_value.h"
 #include "ir/expressions/reads.h"
 #include "ir/expressions/simplify.h"
 #include "ir/loops.h"
@@ -136,15 +137,54 @@ Expr straighten(const Expr& e, const std::vector<std::pair<Expr, Pieces>>& subsc
 struct Cut {
   size_t iterator = 0;
   std::vector<std::pair<Expr, Pieces>> subscripts;  ///< that are affine on pieces only
-  bool decides = false;                             ///< conditions, one way on each segment
-  std::vector<int64_t> ends;                        ///< of the segments
+  std::vector<Expr> clamped;  ///< subscripts of contiguous dimensions, periodic but for their ends
+  bool decides = false;       ///< conditions, one way on each segment
+  std::vector<int64_t> ends;  ///< of the segments
 };
 
-/// The subscripts of a read that are not affine in the index; false where they are not made of
-/// affine pieces of it alone.
+/// Where the extremes and choices in a subscript of this index alone turn from one side to the
+/// other; nothing where that is not known.
+std::optional<std::set<int64_t>> find_turns(const Expr& subscript, const Iterator& it) {
+  std::vector<Expr> conditions;
+  const auto add = [&](const Expr& condition) { conditions.push_back(condition); };
+  visit(
+      subscript, [&](const Min* op, Visitor& self) { add(op->a <= op->b), self.inside(op); },
+      [&](const Max* op, Visitor& self) { add(op->a >= op->b), self.inside(op); },
+      [&](const Select* op, Visitor& self) { add(op->condition), self.inside(op); });
+  std::set<int64_t> turns;
+  poly::Context context;
+  const poly::IndexSets row(context.get(), {it});
+  for (const Expr& condition : conditions) {
+    std::optional<isl::set> holds = row.where(condition);
+    if (!holds) return std::nullopt;
+    while (!holds->is_empty() && turns.size() <= machine::kSubscriptPieces) {
+      const auto [first, end] = take_run(*holds);
+      turns.insert({first, end});
+    }
+  }
+  context.require_memory();
+  if (turns.size() > machine::kSubscriptPieces) return std::nullopt;
+  return turns;
+}
+
+/// The longest segment between these ends.
+std::pair<int64_t, int64_t> longest_segment(const std::set<int64_t>& ends) {
+  std::pair<int64_t, int64_t> longest = {0, 0};
+  int64_t first = 0;
+  for (int64_t end : ends) {
+    if (end - first > longest.second - longest.first) longest = {first, end};
+    first = end;
+  }
+  return longest;
+}
+
+/// The subscripts of a read that are not affine in the index; false where they are not made of it
+/// alone, by affine pieces, or by quotients and remainders between a few `turns`.
 bool add_subscripts(const Statement& statement, const MemoryAccess& read, const Iterator& it,
-                    Cut& cut, std::set<int64_t>& ends) {
-  for (const Expr& subscript : read.subscripts) {
+                    const Layout& layout, Cut& cut, std::set<int64_t>& ends,
+                    std::set<int64_t>& turns) {
+  for (size_t d = 0; d < read.subscripts.size(); ++d) {
+    const Expr& subscript = read.subscripts[d];
     if (!expr_uses_var(subscript, it.name) || ir::step_along(subscript, it.name)) continue;
     if (std::any_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& other) {
           return other.name != it.name && expr_uses_var(subscript, other.name);
@@ -155,8 +195,14 @@ bool add_subscripts(const Statement& statement, const MemoryAccess& read, const 
     row.most_pieces = machine::kSubscriptPieces;
     const auto function = row.value(subscript);
     const auto pieces = function ? AffinePieces().find(*function) : std::nullopt;
-    if (!pieces) return false;
     context.require_memory();
+    if (!pieces) {
+      const auto found = function ? find_turns(subscript, it) : std::nullopt;
+      if (!found) return false;
+      if (!found->empty() && layout.strides[d] == 1) cut.clamped.push_back(subscript);
+      turns.insert(found->begin(), found->end());
+      continue;
+    }
     for (const Piece& piece : *pieces) ends.insert(piece.end);
     cut.subscripts.emplace_back(subscript, *pieces);
   }
@@ -219,14 +265,9 @@ void add_choices(const Statement& statement, const Iterator& it, Cut& cut,
   ends = std::move(all);
 }
 
-/// Whether what was no neighbour is one on the longest segment.
+/// Whether what was no neighbour is one from `first` on.
 bool reads_neighbours(const std::vector<MemoryAccess>& accesses, const Iterator& it, const Cut& cut,
-                      const Program& program, const Layouts& layouts) {
-  int64_t first = 0, longest = 0, begin = 0;
-  for (int64_t end : cut.ends) {
-    if (end - begin > longest) first = begin, longest = end - begin;
-    begin = end;
-  }
+                      const Program& program, const Layouts& layouts, int64_t first) {
   return std::any_of(accesses.begin(), accesses.end() - 1, [&](const MemoryAccess& read) {
     MemoryAccess straight = read;
     const Expr value = straighten(ir::read(program.tensor(read.tensor), read.subscripts),
@@ -235,6 +276,22 @@ bool reads_neighbours(const std::vector<MemoryAccess>& accesses, const Iterator&
     auto before = stride_along(read, layouts.at(read.tensor), it.name);
     auto after = stride_along(straight, layouts.at(read.tensor), it.name);
     return !before && after && std::abs(*after) <= 1;
+  });
+}
+
+/// Whether a vector's lanes from `first` on lie so near to each other that they come from few loads
+/// of neighbours (codegen/vectors/near_gathers), which need no extremes in their places.
+bool reads_nearby(const Iterator& it, const Cut& cut, int64_t first) {
+  const int64_t lanes = machine::kSplitRow;
+  return std::any_of(cut.clamped.begin(), cut.clamped.end(), [&](const Expr& subscript) {
+    int64_t least = std::numeric_limits<int64_t>::max(), most = 0;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const auto place = integer_value(subscript, {{it.name, first + lane}});
+      if (!place) return false;
+      least = std::min(least, *place);
+      most = std::max(most, *place);
+    }
+    return most - least < lanes * static_cast<int64_t>(machine::kNeighbourLoads);
   });
 }
 
@@ -252,14 +309,26 @@ std::optional<Cut> find_cut(const Statement& statement, const Program& program,
   if (cut.iterator == statement.domain.size()) return std::nullopt;
   const Iterator& it = statement.domain[cut.iterator];
   if (extent_of(it) < machine::kSplitRow) return std::nullopt;
-  std::set<int64_t> ends = {extent_of(it)};
+  std::set<int64_t> ends = {extent_of(it)}, turns;
   for (size_t a = 0; a + 1 < accesses.size(); ++a)
-    if (!add_subscripts(statement, accesses[a], it, cut, ends)) return std::nullopt;
+    if (!add_subscripts(statement, accesses[a], it, layouts.at(accesses[a].tensor), cut, ends,
+                        turns))
+      return std::nullopt;
+  // Extremes stay in what lies around the longest segment without a turn.
+  turns.insert(ends.begin(), ends.end());
+  const auto [first, end] = longest_segment(turns);
+  const bool clamps =
+      !cut.clamped.empty() && end - first >= machine::kSplitRow && reads_nearby(it, cut, first);
+  if (clamps) ends.insert({first, end});
+  ends.erase(0);
   add_choices(statement, it, cut, ends);
   if (ends.size() > machine::kRowSegments) return std::nullopt;
   cut.ends.assign(ends.begin(), ends.end());
-  const bool gains = cut.decides || (!cut.subscripts.empty() &&
-                                     reads_neighbours(accesses, it, cut, program, layouts));
+  const bool gains =
+      clamps || cut.decides ||
+      (!cut.subscripts.empty() &&
+       reads_neighbours(accesses, it, cut, program, layouts, longest_segment(ends).first));
+  if (!clamps) cut.clamped.clear();
   return gains ? std::optional<Cut>(cut) : std::nullopt;
 }
 
@@ -272,7 +341,7 @@ std::vector<Statement> split(const Statement& statement, const Cut& cut) {
     part.domain[cut.iterator].extent = static_cast<int>(end - first);
     part.value = straighten(part.value, cut.subscripts, index, first);
     substitute_indices(part, {{index, make_variable(index) + static_cast<int>(first)}});
-    if (cut.decides) {
+    if (cut.decides || !cut.clamped.empty()) {
       Bounds bounds;
       bounds.push(index, Interval(0, static_cast<int>(end - first - 1)));
       part.value = decide_repeated_conditions(simplify_integers(part.value, bounds));
