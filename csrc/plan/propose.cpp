@@ -161,6 +161,7 @@ class Planner {
       add(as_tiles(vector_));
       add(as_element_blocks(forms.back()));
       if (vector_ && !constraints_.cluster.vector && gathers()) add(as_tiles(false));
+      add(as_rows_of_results());
     }
     return forms;
   }
@@ -384,6 +385,17 @@ class Planner {
     return form;
   }
 
+  /// Whether data says which elements some read is of.
+  bool reads_at_data() const {
+    return std::any_of(cluster_.statements.begin(), cluster_.statements.end(),
+                       [&](const ScopStatement* statement) {
+                         const auto all = accesses(in_.program, *statement->source);
+                         return std::any_of(all.begin(), all.end() - 1, [&](const auto& access) {
+                           return is_gather(access, in_.program);
+                         });
+                       });
+  }
+
   /// Whether data says where the lanes of a read lie along the shared vector. Some processors
   /// gather these more slowly than they load them one by one.
   bool gathers() const {
@@ -419,6 +431,31 @@ class Planner {
     const int64_t task = inner_loops_ ? kReductionTileVector * kReductionTileOther
                                       : machine_.least(kElementwiseTile);
     form.own = {describe_tasks(form.plan, cluster_, constraints_, describe_aim(task))};
+    return form;
+  }
+
+  /// Elements with vectors along which results are neighbours, where those that need the fewest
+  /// memory operations lie along another loop since data says which elements are read: what stores
+  /// one by one cost the estimate knows.
+  std::optional<Form> as_rows_of_results() const {
+    if (!vector_ || inner_loops_ || constraints_.last >= 0 || !reads_at_data()) return std::nullopt;
+    const auto neighbours = [&](const Member& member) {
+      for (size_t s = 0; s < cluster_.statements.size(); ++s) {
+        const ir::MemoryAccess write =
+            accesses(in_.program, *cluster_.statements[s]->source).back();
+        const std::string& index = iterator_along(cluster_, member, s).name;
+        if (stride_along(write, in_.layouts.at(write.tensor), index) != 1) return false;
+      }
+      return true;
+    };
+    const auto member = std::find_if(members_.begin(), members_.end() - 1, neighbours);
+    if (member == members_.end() - 1 || member->extent == 1 || std::isinf(member->cost))
+      return std::nullopt;
+    Planner other(*this);
+    const auto place = other.members_.begin() + (member - members_.begin());
+    std::rotate(place, place + 1, other.members_.end());
+    Form form = other.as_tiles(true);
+    form.name += ", vectors along " + form.vector;
     return form;
   }
 

@@ -181,6 +181,52 @@ def test_places_outside_that_nothing_reads() -> None:
     assert "looked at" not in executor.explain()
 
 
+GRID = """def grid(float(B, C, H, W) X, float(B, P, Q, 2) G) -> (O) {
+    O(b, c, p, q) = (1 - u) * (1 - v) * (y >= 0 && y < H && x >= 0 && x < W ? X(b, c, y, x) : 0)
+        + (1 - u) * v * (y >= 0 && y < H && x + 1 >= 0 && x + 1 < W ? X(b, c, y, x + 1) : 0)
+        + u * (1 - v) * (y + 1 >= 0 && y + 1 < H && x >= 0 && x < W ? X(b, c, y + 1, x) : 0)
+        + u * v * (y + 1 >= 0 && y + 1 < H && x + 1 >= 0 && x + 1 < W ? X(b, c, y + 1, x + 1) : 0)
+        where px = (G(b, p, q, 0) + 1) * 0.5 * (W - 1), py = (G(b, p, q, 1) + 1) * 0.5 * (H - 1),
+              x = int32(floor(px)), y = int32(floor(py)), v = px - floor(px), u = py - floor(py)
+}"""
+
+
+@pytest.mark.parametrize("sizes", [(2, 13, 64, 64, 40, 31), (1, 32, 40, 33, 40, 40)])
+def test_grid(sizes: tuple[int, ...]) -> None:
+    """Places that data says: vectors along the results, not along channels, whose results lie a
+    plane apart. The gradient adds to planes of the image, some of which a task passes over at
+    once."""
+    b, c, h, w, p, q = sizes
+    torch.manual_seed(0)
+    image = torch.randn(b, c, h, w, requires_grad=True)
+    grid = ((torch.rand(b, p, q, 2) * 2 - 1) * 1.1).requires_grad_()
+    executor = tc.compile(GRID, "grid", None, image.detach(), grid.detach())
+    assert re.search(r"form +element by element, vectors along [pq]\n", executor.explain())
+    called = tc.make_autograd(tc.define(GRID).grid)
+    found, wanted = called(image, grid), F.grid_sample(image, grid, align_corners=True)
+    torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-4)
+    seed = torch.randn_like(wanted)
+    for one, other in zip(
+        torch.autograd.grad(found, (image, grid), seed),
+        torch.autograd.grad(wanted, (image, grid), seed),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
+def test_planes_that_a_scatter_adds_to() -> None:
+    """Of planes that lie whole pages apart, four at a time."""
+    text = """def f(float(C, P) d, float(P) y, float(P) x) -> (float(C, 64, 64) o) {
+        o(c, int32(y(p)), int32(x(p))) +=! d(c, p)
+    }"""
+    torch.manual_seed(0)
+    values, y, x = integers(10, 500), torch.rand(500) * 64, torch.rand(500) * 64
+    executor = tc.compile(text, "f", OWN, values, y, x)
+    assert "c in 3 tiles of 4" in executor.explain()
+    wanted = torch.zeros(10, 64 * 64).index_add_(1, y.long() * 64 + x.long(), values)
+    assert torch.equal(executor(values, y, x), wanted.view(10, 64, 64))
+
+
 def expression(r: random.Random, depth: int) -> str:
     """An integer expression of w, of no division by zero."""
     if depth == 0:

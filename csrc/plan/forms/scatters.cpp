@@ -15,6 +15,10 @@ namespace {
 // A task takes whole cache lines of each row, so that no two write to one, and of vectors a row
 // that makes up for starting to read and write elsewhere.
 constexpr int64_t kVectorRowBytes = 128;
+// Of a row whose neighbours lie on pages of their own, so many at a time: they share where a point
+// goes, and more drive each other out of the first cache (measured with a Zen 4: 32 planes of 64 x
+// 64 by fours in 0.45 ms, by eights in 0.67, one by one in 1.15, all at once in 4.2).
+constexpr int64_t kFarRow = 4;
 // Points of a task that make up for starting it.
 constexpr int64_t kTaskPoints = 4096;
 // Tasks for every thread, so that none waits long for the last.
@@ -121,15 +125,21 @@ ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraint
       const int64_t tasks = parallel ? std::max<int64_t>(1, divide_up(machine.threads, rows)) : 1;
       sizes[m] = divide_up(members[m].extent, tasks);
     } else if (plain && m + 1 == members.size()) {
-      int64_t bytes = program.tensor(statement.source->tensor).type.bytes();
+      const int64_t bytes = program.tensor(statement.source->tensor).type.bytes();
+      const ir::MemoryAccess write = accesses(program, *statement.source).back();
+      const auto stride =
+          stride_along(write, layouts.at(write.tensor), domain[members[m].position].name);
       auto row = [&](int64_t tasks) {
         tasks = parallel ? std::max<int64_t>(1, tasks / rows) : 1;
         return divide_up(members[m].extent, tasks);
       };
       int64_t shortest = (innermost.vector ? kVectorRowBytes : kLineBytes) / bytes;
-      sizes[m] = round_up(
-          std::max(row((innermost.vector ? 1 : kTasksPerThread) * machine.threads), shortest),
-          kLineBytes / bytes);
+      const bool far = std::abs(stride.value_or(0)) * bytes >= kPageBytes;
+      sizes[m] =
+          far ? kFarRow
+              : round_up(std::max(row((innermost.vector ? 1 : kTasksPerThread) * machine.threads),
+                                  shortest),
+                         kLineBytes / bytes);
     }
     sizes[m] = constraints.task(members[m], sizes[m]);
     rows *= members[m].extent;
