@@ -161,7 +161,7 @@ class Planner {
       add(as_tiles(vector_));
       add(as_element_blocks(forms.back()));
       if (vector_ && !constraints_.cluster.vector && gathers()) add(as_tiles(false));
-      add(as_rows_of_results());
+      for (Form& form : as_other_vectors()) forms.push_back(std::move(form));
     }
     return forms;
   }
@@ -434,29 +434,35 @@ class Planner {
     return form;
   }
 
-  /// Elements with vectors along which results are neighbours, where those that need the fewest
-  /// memory operations lie along another loop since data says which elements are read: what stores
-  /// one by one cost the estimate knows.
-  std::optional<Form> as_rows_of_results() const {
-    if (!vector_ || inner_loops_ || constraints_.last >= 0 || !reads_at_data()) return std::nullopt;
-    const auto neighbours = [&](const Member& member) {
-      for (size_t s = 0; s < cluster_.statements.size(); ++s) {
-        const ir::MemoryAccess write =
-            accesses(in_.program, *cluster_.statements[s]->source).back();
-        const std::string& index = iterator_along(cluster_, member, s).name;
-        if (stride_along(write, in_.layouts.at(write.tensor), index) != 1) return false;
-      }
-      return true;
-    };
-    const auto member = std::find_if(members_.begin(), members_.end() - 1, neighbours);
-    if (member == members_.end() - 1 || member->extent == 1 || std::isinf(member->cost))
-      return std::nullopt;
-    Planner other(*this);
-    const auto place = other.members_.begin() + (member - members_.begin());
-    std::rotate(place, place + 1, other.members_.end());
-    Form form = other.as_tiles(true);
-    form.name += ", vectors along " + form.vector;
-    return form;
+  /// Elements with vectors along other loops than the one that needs the fewest memory operations,
+  /// where the estimate knows more: along neighbours of results, if data says which elements are
+  /// read, and along a long loop where that one has few lanes.
+  std::vector<Form> as_other_vectors() const {
+    std::vector<Form> forms;
+    if (!vector_ || inner_loops_ || constraints_.last >= 0) return forms;
+    const int64_t lanes = count_lanes(cluster_, in_.program, machine_.vector_bits);
+    const bool at_data = reads_at_data(), few = 2 * members_.back().extent <= lanes;
+    for (size_t m = 0; m + 1 < members_.size(); ++m) {
+      const Member& member = members_[m];
+      const bool suits = (at_data && are_neighbours(member)) || (few && member.extent >= lanes);
+      if (!suits || member.extent == 1 || std::isinf(member.cost)) continue;
+      Planner other(*this);
+      const auto place = other.members_.begin() + static_cast<long>(m);
+      std::rotate(place, place + 1, other.members_.end());
+      forms.push_back(other.as_tiles(true));
+      forms.back().name += ", vectors along " + forms.back().vector;
+    }
+    return forms;
+  }
+
+  /// Whether all results of the cluster are neighbours in memory along a member.
+  bool are_neighbours(const Member& member) const {
+    for (size_t s = 0; s < cluster_.statements.size(); ++s) {
+      const ir::MemoryAccess write = accesses(in_.program, *cluster_.statements[s]->source).back();
+      const std::string& index = iterator_along(cluster_, member, s).name;
+      if (stride_along(write, in_.layouts.at(write.tensor), index) != 1) return false;
+    }
+    return true;
   }
 
   /// Elements in blocks of rows that share loads, beside the form without blocks.

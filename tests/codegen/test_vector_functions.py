@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -262,6 +263,47 @@ def test_sines_under_conditions() -> None:
     actual = tc.define(text, namespace="tc_vector_functions_conditions").f(x, few)
     exact = torch.cat([few.double().sin(), x[40:].double().cos()])
     assert_within_ulps(actual, exact, 2, finite=400)
+
+
+@pytest.mark.parametrize("extent", [5, 10, 17, 30])
+@pytest.mark.parametrize("function", ["sin", "cos", "tan"])
+def test_ends_of_rows(function: str, extent: int) -> None:
+    """Lanes behind the end of a row call nobody, wherever those before it lie."""
+    text = f"def f(float(N, M) A) -> (O) {{ O(i, j) = {function}(A(i, j)) }}"
+    x = angles(40 * extent).view(40, extent)
+    x[1:20] = x[1:20].clamp(-1000, 1000)
+    executor = tc.compile(text, "f", None, fenced(x).view(40, extent)[:, ::1])
+    assert_within_ulps(executor(x), getattr(torch, function)(x.double()), 2, finite=30 * extent)
+    rows = tc.compile(text.replace("A(i, j))", "A(j, i))"), "f", None, x)
+    assert_within_ulps(rows(x), getattr(torch, function)(x.t().double()), 2, finite=30 * extent)
+
+
+def test_ends_of_rows_are_vectors() -> None:
+    text = """def f(float(N) A, float(M) w) -> (O) { O(i, j) = sin(A(i) * w(j)) }"""
+    executor = tc.compile(text, "f", None, torch.randn(100), torch.randn(10))
+    assert "sin_f32" in executor.text("stmt")
+    assert "(float32)sin_f32" not in executor.text("stmt")
+
+
+def test_a_choice_of_functions() -> None:
+    """Of what both sides read, in vectors along another loop than the one with two values; their
+    common factor has a name around them."""
+    text = """def f(float(N) A) -> (O, S) {
+        O(i, k, s) = s == 0 ? sin(A(i) * pow(2.0, float(k))) : cos(A(i) * pow(2.0, float(k)))
+            where k in 0:6, s in 0:2
+        S(i) +=! s == 0 ? O(i, k, s) * cos(A(i) * pow(2.0, float(k))) * pow(2.0, float(k))
+            : O(i, k, s) * sin(A(i) * pow(2.0, float(k))) * pow(2.0, float(k))
+    }"""
+    x = torch.randn(1000)
+    executor = tc.compile(text, "f", None, x)
+    found, sums = executor(x)
+    powers = 2.0 ** torch.arange(6)
+    y = x.double()[:, None] * powers
+    assert_within_ulps(found, torch.stack([y.sin(), y.cos()], 2), 2, finite=12000)
+    wanted = (2 * powers * y.sin() * y.cos()).sum(1)
+    torch.testing.assert_close(sums.double(), wanted, rtol=1e-4, atol=1e-4)
+    assert re.search(r"O\(i, k, s\)(.*\n)*?  form .*vectors along i\n", executor.explain())
+    assert "(float32)sin_f32" not in executor.text("stmt")
 
 
 @pytest.mark.parametrize("name", ["half", "bfloat16"])

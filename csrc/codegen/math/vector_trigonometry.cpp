@@ -5,12 +5,14 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/math/float_bits.h"
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"
+#include "ir/expressions/choices.h"
 #include "ir/loops.h"
 #include "ir/visit.h"
 
@@ -199,18 +201,15 @@ struct Known {
 Known find_calls(const Expr& value) {
   Known known;
   Scope<> bound;
-  // What a choice keeps from being read must not be read in front of it.
+  // What a lazy choice keeps from being read must not be read in front of it.
   bool chosen = false;
   int calls = 0;  // visited so far
-  auto choose = [&](const auto* op, ir::Visitor& self) {
-    ScopedValue<bool> inside(chosen, true);
-    self.inside(op);
-  };
   ir::visit(
-      value, [&](const Select* op, ir::Visitor& self) { choose(op, self); },
+      value,
       [&](const Call* op, ir::Visitor& self) {
         const int before = calls;
-        op->is_intrinsic(Call::if_then_else) ? choose(op, self) : self.inside(op);
+        ScopedValue<bool> inside(chosen, chosen || op->is_intrinsic(Call::if_then_else));
+        self.inside(op);
         if (!vector_form(op) || calls++ != before) return;
         for (const Expr& x : op->args)
           if ((chosen && ir::has_load(x)) || expr_uses_vars(x, bound)) return;
@@ -234,18 +233,53 @@ Stmt replace_calls(const Stmt& stmt, const Known& known, bool fast) {
   });
 }
 
-/// The store of a vector, by the arguments that are computed before it.
-Stmt choose_functions(const Store* op) {
-  const Known known = find_calls(op->value);
-  if (known.arguments.empty()) return op;
+/// A value without the names around its calls, which go in front of the store; but for those in
+/// lazy choices and, where a guard says what lanes are on, those of what is read.
+Expr take_names(const Expr& value, bool guarded, std::vector<std::pair<std::string, Expr>>& names) {
+  Scope<> staying;
+  return ir::mutate(
+      value,
+      [&](const Call* op, ir::Mutator& self) -> Expr {
+        return op->is_intrinsic(Call::if_then_else) ? Expr(op) : self.inside(op);
+      },
+      [&](const Let* op, ir::Mutator& self) -> Expr {
+        const Expr named = self.mutate(op->value);
+        if ((guarded && ir::has_load(named)) || expr_uses_vars(named, staying)) {
+          ScopedBinding<> stays(staying, op->name);
+          return Let::make(op->name, named, self.mutate(op->body));
+        }
+        // The same name may stand around several calls.
+        names.emplace_back(unique_name(op->name), named);
+        return self.mutate(
+            substitute(op->name, Variable::make(named.type(), names.back().first), op->body));
+      });
+}
+
+/// The store of a vector, by the arguments that are computed before it. Under a `guard`, which says
+/// what lanes are on, they are 1 in the others, for which no C library is called therefore: Halide
+/// makes predicates of guards around a store alone.
+Stmt choose_functions(const Store* given, const Expr& guard = {}) {
+  std::vector<std::pair<std::string, Expr>> named;
+  const Expr value = take_names(given->value, guard.defined(), named);
+  const Known known = find_calls(value);
+  if (known.arguments.empty())
+    return guard.defined() ? IfThenElse::make(guard, given) : Stmt(given);
+  const Stmt op = Store::make(given->name, value, given->index, given->param, given->predicate,
+                              given->alignment);
+  const Stmt stmt = guard.defined() ? IfThenElse::make(guard, op) : op;
   Expr usual;
   for (const Expr& condition : known.conditions)
     usual = usual.defined() ? usual && condition : condition;
-  Stmt fast = replace_calls(op, known, true);
+  Stmt fast = replace_calls(stmt, known, true);
   Stmt slow = replace_calls(op, known, false);
   Stmt result = IfThenElse::make(Halide::likely(usual), fast, slow);
-  for (size_t i = known.names.size(); i-- > 0;)
-    result = LetStmt::make(known.names[i].as<Variable>()->name, known.arguments[i], result);
+  for (size_t i = known.names.size(); i-- > 0;) {
+    Expr argument = known.arguments[i];
+    if (guard.defined()) argument = ir::choose_lazily(guard, argument, make_one(argument.type()));
+    result = LetStmt::make(known.names[i].as<Variable>()->name, argument, result);
+  }
+  for (size_t i = named.size(); i-- > 0;)
+    result = LetStmt::make(named[i].first, named[i].second, result);
   return result;
 }
 
@@ -258,6 +292,12 @@ Stmt vectorize_trigonometry(const Stmt& stmt) {
       [&](const For* op, ir::Mutator& self) {
         ScopedValue<bool> inside(vectors, vectors || op->for_type == ForType::Vectorized);
         return self.inside(op);
+      },
+      [&](const IfThenElse* op, ir::Mutator& self) {
+        const auto* store = op->then_case.as<Store>();
+        const bool tail =
+            vectors && store && !op->else_case.defined() && !ir::has_load(op->condition);
+        return tail ? choose_functions(store, op->condition) : self.inside(op);
       },
       [&](const Store* op, ir::Mutator&) { return vectors ? choose_functions(op) : Stmt(op); });
 }
