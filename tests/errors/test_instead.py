@@ -240,6 +240,24 @@ def test_names_of_functions_are_reserved(name: str) -> None:
     assert f"such as {name}_in" in str(error.value)
 
 
+def test_names_of_functions_that_values_have() -> None:
+    """Nobody applies a let, a scalar or an index."""
+    text = """def f(float(N) x, float y1) -> (O) {
+        O(i) = y0 * y0 + y1 * j1 + y0 where y0 = x(i) + j0(x(i)), j1 = exp(x(i))
+    }
+    def g(float(N) x, float s) -> (R) { R = f(x, s) }"""
+    module = tc.define(text, namespace="tc_names_of_values")
+    x = torch.linspace(0, 2, 7, requires_grad=True)
+    y0 = x + torch.special.bessel_j0(x)
+    wanted = y0 * y0 + 3.0 * x.exp() + y0
+    for called in (module.f, module.g):
+        found = tc.make_autograd(called)(x, 3.0)
+        torch.testing.assert_close(found, wanted)
+    (gradient,) = torch.autograd.grad(found.sum(), x)
+    slope = 1 - torch.special.bessel_j1(x)
+    torch.testing.assert_close(gradient, (2 * y0 + 1) * slope + 3.0 * x.exp())
+
+
 @pytest.mark.parametrize("name", ["y0_in", "y_0", "gamma", "div", "beta", "mod", "sum", "lambda"])
 def test_names_that_are_free(name: str) -> None:
     text = f"def f(float(N) {name}) -> (O) {{ O(i) = {name}(i) }}"

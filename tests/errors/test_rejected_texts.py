@@ -347,7 +347,7 @@ REJECTED = [
     (HEAD + "{ B(i) = A(i) where N = 2 }", "N already defined as a size", 1, 46),
     (HEAD + "{ B(i) = A(i) where A = 2 }", "A already defined as a tensor", 1, 46),
     ("def f(float(N) A, int s) -> (B) { B(i) = A(i) where s = 2 }", "s already defined", 1, 53),
-    (HEAD + "{ B(i) = A(i) where exp = 2 }", "'exp' is a built-in function", 1, 46),
+    (HEAD + "{ B(i) = A(i) where max = 2 }", "'max' is a built-in function", 1, 46),
     (HEAD + "{ B(i) = A(i) where int = 2 }", "'int' is a type and cannot be a name; choose", 1, 46),
     (
         HEAD + "{ B(i) = A(i) where i in 0:N, i in 0:3 }",

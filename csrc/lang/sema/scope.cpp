@@ -28,6 +28,10 @@ void expect_free_name(const Identifier& id) {
   }
 }
 
+void expect_free_value_name(const Identifier& id) {
+  if (!find_builtin(id.name)) expect_free_name(id);
+}
+
 void already_defined(const Identifier& id, const std::string& as) {
   throw LanguageError(id.where, id.name, " already defined as ", as, "; choose another name");
 }
@@ -48,8 +52,7 @@ std::vector<std::string> Scope::visible_names() const {
 }
 
 void Scope::declare_index(const Identifier& id) {
-  // An index is never applied to arguments, so it may be called j0 although a function is.
-  if (!find_builtin(id.name)) expect_free_name(id);
+  expect_free_value_name(id);
   if (sizes.count(id.name)) already_defined(id, "a size");
   if (scalars.count(id.name)) already_defined(id, "a scalar");
   if (tensors.count(id.name)) already_defined(id, "a tensor");

@@ -48,6 +48,9 @@ std::string example_sizes(size_t rank);
 
 /// LanguageError for the names of types and builtins, and for words that stand for something.
 void expect_free_name(const Identifier& id);
+/// The same for what is never applied to arguments, an index, a scalar or a let: it may be called y1
+/// although a function is.
+void expect_free_value_name(const Identifier& id);
 [[noreturn]] void already_defined(const Identifier& id, const std::string& as);
 
 }  // namespace tc::lang

@@ -80,7 +80,7 @@ class Checker {
   void declare_parameters() {
     for (const Declaration& p : function_.parameters) {
       Identifier id{p.name, p.name_where};
-      expect_free_name(id);
+      p.dimensions.empty() ? expect_free_value_name(id) : expect_free_name(id);
       if (scope_.tensors.count(p.name) || scope_.scalars.count(p.name))
         already_defined(id, "an input");
       program_.parameters.push_back({p.name, p.dimensions.empty()});
@@ -216,7 +216,7 @@ class Checker {
         resolve_bound(clause->last.get(), &scope_);
         return;
       case ClauseKind::Let:
-        expect_free_name(clause->name);
+        expect_free_value_name(clause->name);
         if (scope_.lets.count(clause->name.name))
           already_defined(clause->name, "a let of this clause");
         if (scope_.indices.count(clause->name.name)) already_defined(clause->name, "an index");
