@@ -180,6 +180,46 @@ class Generator:
             return self.resize_down(x)
         return self.state((n, wide), "ij", "=", x.at("i", f"j * {m} / {wide}"), f"j in 0:{wide}")
 
+    def sampled(self, x: Value) -> Value:
+        """Rows read between their elements, at quotients that are kept inside, in the text of the
+        read or behind a table of them."""
+        n, m = x.shape
+        scale, divisor = self.r.choice([1, 2, 3]), self.r.choice([1, 2, 4, 6])
+        wide = max(1, m * divisor // scale + self.r.choice([-1, 0, 0, 3]))
+        if not self.fits(n, wide):
+            return x
+        place = f"({scale} * j + {self.r.randint(-4, 4)}) / {divisor}"
+        rows = f"j in 0:{wide}"
+        if self.chance(0.5):
+            table = self.state((wide,), "j", "=", place, rows)
+            if self.chance(0.5):
+                table = self.state((wide,), "j", "=", f"max({table.at('j')}, 0)", rows)
+            place = table.at("j")
+        left = f"min(max({place}, 0), {m - 1})"
+        right = f"min(max({place} + {self.r.choice([1, 1, 2])}, 0), {m - 1})"
+        if self.chance(0.3):
+            return self.state((n, wide), "ij", "=", x.at("i", left), rows)
+        share = f"{self.input(wide).at('j')}"
+        body = f"{x.at('i', left)} + {share} * ({x.at('i', right)} - {x.at('i', left)})"
+        return self.state((n, wide), "ij", "=", body, rows)
+
+    def smoothed(self, x: Value) -> Value:
+        """A window that is a product of one along rows and one along columns."""
+        n, m = x.shape
+        a, b = self.r.choice([(5, 5), (7, 7), (3, 9), (9, 3), (1, 7)])
+        zeros = self.chance(0.5)
+        high, wide = (n, m) if zeros else (n - a + 1, m - b + 1)
+        if high < 1 or wide < 1 or not self.fits(high, wide, a, b):
+            return x
+        y, z = (f"i + a - {a // 2}", f"j + b - {b // 2}") if zeros else ("i + a", "j + b")
+        read = x.at(y, z)
+        if zeros:
+            inside = f"{y} >= 0 && {y} < {n} && {z} >= 0 && {z} < {m}"
+            read = f"({inside} ? {read} : 0)"
+        body = f"{read} * {self.input(a).at('a')} * {self.input(b).at('b')}"
+        where = f"i in 0:{high}, j in 0:{wide}, a in 0:{a}, b in 0:{b}"
+        return self.state((high, wide), "ij", "+=!", body, where)
+
     def resize_down(self, x: Value) -> Value:
         n, m = x.shape
         step = self.r.choice([2, 3])
@@ -550,10 +590,10 @@ class Generator:
 
     LAYERS: ClassVar[dict[str, float]] = {
         "softmax": 5, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
-        "resize": 2, "window": 3, "transposed_window": 2, "strided": 3, "digits": 2, "dense": 6,
-        "factors": 2, "common": 1, "tables": 3, "bag": 2, "pick": 4, "scan": 4, "elementwise": 5,
-        "pairs": 1, "lookups": 2, "heads": 2, "quotients": 1, "nothing": 1, "truncated": 9,
-        "many": 0.4, "triangles": 3, "moving_extremes": 3,
+        "resize": 2, "sampled": 3, "smoothed": 2, "window": 3, "transposed_window": 2, "strided": 3,
+        "digits": 2, "dense": 6, "factors": 2, "common": 1, "tables": 3, "bag": 2, "pick": 4,
+        "scan": 4, "elementwise": 5, "pairs": 1, "lookups": 2, "heads": 2, "quotients": 1,
+        "nothing": 1, "truncated": 9, "many": 0.4, "triangles": 3, "moving_extremes": 3,
     }  # fmt: skip
 
     def make(self, layers: dict[str, float] = LAYERS) -> Case:

@@ -340,8 +340,9 @@ RULES: list[tuple[str, str, str | None]] = [
     ("a tensor may be called `in`", "in(i) = A(i) O(i) = in(i)", None),
     ("in which alone characters beyond ASCII may stand", "O(i) = A(i) # \u00fc\n", None),
     ("in which alone characters beyond ASCII may stand", "O(\u00fc) = A(\u00fc)", "U+00FC"),
-    ("but for indices, those of built-in functions are taken", "O(j0) = A(j0)", None),
-    ("but for indices, those of built-in functions are taken", "exp(i) = A(i) O = 1", "built-in"),
+    ("but for indices, lets and scalars, those of", "O(j0) = A(j0)", None),
+    ("but for indices, lets and scalars, those of", "O(i) = A(i) * y1 where y1 = A(i)", None),
+    ("but for indices, lets and scalars, those of", "exp(i) = A(i) O = 1", "built-in"),
     (
         "`def`, `true`, `false`, `min`, `max`, the names",
         "min(i) = A(i) O = 1",
