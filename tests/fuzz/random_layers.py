@@ -338,17 +338,20 @@ class Generator:
         if self.chance(0.5):
             return made
         value = f"{made.at('i', 'r')} * {a.at('j', 'r')} * {x.at('i', 'j')}"
-        if self.chance(0.5):
-            return self.state((n, m), "ij", "+=!", value)
-        # Two of them in a sum, each with a long sum inside.
-        long = self.r.choice([24, 60])
-        if not self.fits(n, m, long):
-            return made
-        a, b, c = self.input(m, long), self.input(n, long), self.input(n, long)
+        return self.state((n, m), "ij", "+=!", value)
+
+    def two_products(self, x: Value) -> Value:
+        """A sum of two products of three, each with a long sum inside."""
+        n, m = x.shape
+        k = self.r.choice([24, 33, 60])
+        if not self.fits(n, m, k):
+            return x
+        a, b, c = self.input(m, k), self.input(n, k), self.input(n, k)
         value = f"{b.at('i', 'k')} * {a.at('j', 'k')} * {x.at('i', 'j')}"
-        value += f" - {x.at('i', 'j')} * {c.at('i', 'k')} * {a.at('j', 'k')}"
+        sign = self.r.choice("+-")
+        value += f" {sign} {x.at('i', 'j')} * {c.at('i', 'k')} * {a.at('j', 'k')}"
         rows = self.state((n,), "i", "+=!", value)
-        return self.state((n, rank), "ir", "=", f"{made.at('i', 'r')} + {rows.at('i')}")
+        return self.state((n, m), "ij", "=", f"{x.at('i', 'j')} + {rows.at('i')}")
 
     def common(self, x: Value) -> Value:
         """Two sums with a part in common."""
@@ -591,9 +594,10 @@ class Generator:
     LAYERS: ClassVar[dict[str, float]] = {
         "softmax": 5, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
         "resize": 2, "sampled": 3, "smoothed": 2, "window": 3, "transposed_window": 2, "strided": 3,
-        "digits": 2, "dense": 6, "factors": 2, "common": 1, "tables": 3, "bag": 2, "pick": 4,
-        "scan": 4, "elementwise": 5, "pairs": 1, "lookups": 2, "heads": 2, "quotients": 1,
-        "nothing": 1, "truncated": 9, "many": 0.4, "triangles": 3, "moving_extremes": 3,
+        "digits": 2, "dense": 6, "factors": 2, "two_products": 2, "common": 1, "tables": 3,
+        "bag": 2, "pick": 4, "scan": 4, "elementwise": 5, "pairs": 1, "lookups": 2, "heads": 2,
+        "quotients": 1, "nothing": 1, "truncated": 9, "many": 0.4, "triangles": 3,
+        "moving_extremes": 3,
     }  # fmt: skip
 
     def make(self, layers: dict[str, float] = LAYERS) -> Case:
