@@ -158,6 +158,19 @@ def test_part_of_a_place_is_data() -> None:
         executor(integers(4, 40), k)
 
 
+def test_places_in_a_table_that_data_says() -> None:
+    """Are looked at: what lies behind the table's end would be inside of what it leads to."""
+    text = """def f(float(N, W) x, int32(M) k) -> (O) {
+        at(w) = w / 4 where w in 0:W
+        O(n, m) = x(n, at(k(m)))
+    }"""
+    k = torch.tensor([3, 0, 39, 17], dtype=torch.int32)
+    executor = compiled(text, integers(4, 40), k)
+    k[2] = 40
+    with pytest.raises(tc.ShapeError, match=re.escape("at(k(m)) outside: at m = 2 index 40")):
+        executor(integers(4, 40), k)
+
+
 def test_places_outside() -> None:
     """Tell of the table and what it holds, as if it were data."""
     text = """def f(float(N, W) x) -> (O) {

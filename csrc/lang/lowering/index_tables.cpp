@@ -1,6 +1,7 @@
 #include "lang/lowering/index_tables.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -57,13 +58,18 @@ class Tables {
       : program_(program), sized_(sized) {
     for (const std::string& size : program.sizes)
       sizes_[size] = static_cast<int32_t>(sizes.at(size));
+    // Of places in a table that data says something has to make sure.
+    std::set<std::string> open;
+    for (const OpenAccess& access : sized.open_accesses)
+      if (const auto* read = access.read.as<Call>()) open.insert(read_name(read));
     std::map<std::string, int> writers;
     for (const Statement& statement : program.statements) ++writers[statement.tensor];
     for (size_t s = 0; s < program.statements.size(); ++s) {
       const Statement& statement = program.statements[s];
       const Tensor& tensor = program.tensor(statement.tensor);
       if (tensor.type.is_float() || tensor.type.is_bool() || tensor.role == TensorRole::InOut ||
-          writers[tensor.name] > 1 || !is_definition(sized.statements[s]))
+          writers[tensor.name] > 1 || open.count(tensor.name) ||
+          !is_definition(sized.statements[s]))
         continue;
       const Expr value = without_wrapping(in_place(statement.value, s));
       if (!has_data(value) && is_exact(value, tensor.type, sized.statements[s].domain))
