@@ -27,9 +27,8 @@ bool has_other_threads() {
 }
 
 // The handler of the child runs in the thread that forked, the only one it has.
-[[maybe_unused]] const int at_fork =
-    pthread_atfork([] { has_others = has_other_threads(); }, nullptr,
-                   [] { lost = lost || has_others; });
+[[maybe_unused]] const int at_fork = pthread_atfork([] { has_others = has_other_threads(); },
+                                                    nullptr, [] { lost = lost || has_others; });
 
 void parallel_for(void*, int64_t count, void (*task)(void*, int64_t, int64_t), void* data) {
   if (lost_its_team()) return task(data, 0, count);
