@@ -429,7 +429,8 @@ def test_equal_loops_are_compiled_once() -> None:
 def test_a_later_search_measures_the_best_of_an_earlier_one_again() -> None:
     """Only what it measures itself may win."""
     found = run_search(problem(), small(6))
-    plan = next(trial.plan for trial in found.trials if trial.status == "measured")
+    # On a busy machine all may be far behind the compiler's own.
+    plan = next(trial.plan for trial in found.trials if trial.status in ("measured", "slow"))
     search = Session(problem(), small(3), known=[(plan, 0.5)]).run()
     # Two processes compile: which is first is no matter.
     assert plan in [trial.plan for trial in search.trials]
