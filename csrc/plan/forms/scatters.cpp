@@ -44,15 +44,21 @@ double scalar_cost(const ir::Statement& statement, const ir::Program& program,
   return 1 + cost;
 }
 
+/// How far apart neighbours along an index are written.
+std::optional<int64_t> write_stride(const ir::Statement& statement, const Layouts& layouts,
+                                    const std::string& index) {
+  const ir::MemoryAccess write{statement.tensor, statement.subscripts, true};
+  return stride_along(write, layouts.at(statement.tensor), index);
+}
+
 Innermost choose_innermost(const ScopStatement& statement, const ir::Program& program,
                            const Layouts& layouts, bool vectorize, int lanes) {
   const ir::Statement& source = *statement.source;
-  const ir::MemoryAccess write = accesses(program, source).back();
   Innermost best;
   for (size_t d = 0; d < source.domain.size(); ++d) {
     const ir::Iterator& iterator = source.domain[d];
     if (extent_of(iterator) == 1) continue;
-    bool vector = vectorize && stride_along(write, layouts.at(write.tensor), iterator.name) == 1;
+    bool vector = vectorize && write_stride(source, layouts, iterator.name) == 1;
     double cost = vector ? vector_cost(statement, program, layouts, iterator, lanes)
                          : scalar_cost(source, program, layouts, iterator.name);
     if (best.iterator < 0 || cost <= best.cost) best = {static_cast<int>(d), vector, cost};
@@ -65,9 +71,8 @@ Innermost choose_innermost(const ScopStatement& statement, const ir::Program& pr
 /// each of its points.
 bool moves_inside_place(const ir::Statement& statement, const Layouts& layouts,
                         const std::string& index) {
-  const ir::MemoryAccess write{statement.tensor, statement.subscripts, true};
   const Layout& layout = layouts.at(statement.tensor);
-  const std::optional<int64_t> stride = stride_along(write, layout, index);
+  const std::optional<int64_t> stride = write_stride(statement, layouts, index);
   int64_t place = 0;
   for (size_t d = 0; d < statement.scattered.size(); ++d)
     if (statement.scattered[d]) place = std::max(place, std::abs(layout.strides[d]));
@@ -126,9 +131,8 @@ ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraint
       sizes[m] = divide_up(members[m].extent, tasks);
     } else if (plain && m + 1 == members.size()) {
       const int64_t bytes = program.tensor(statement.source->tensor).type.bytes();
-      const ir::MemoryAccess write = accesses(program, *statement.source).back();
       const auto stride =
-          stride_along(write, layouts.at(write.tensor), domain[members[m].position].name);
+          write_stride(*statement.source, layouts, domain[members[m].position].name);
       auto row = [&](int64_t tasks) {
         tasks = parallel ? std::max<int64_t>(1, tasks / rows) : 1;
         return divide_up(members[m].extent, tasks);

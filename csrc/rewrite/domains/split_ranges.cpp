@@ -46,6 +46,15 @@ std::pair<int64_t, int64_t> take_run(isl::set& points) {
   return {first, end};
 }
 
+/// Adds where points of one dimension begin and end, up to more than so many ends.
+void add_ends(isl::set points, size_t most, std::set<int64_t>& ends) {
+  while (!points.is_empty() && ends.size() <= most) {
+    const auto [first, end] = take_run(points);
+    if (first > 0) ends.insert(first);
+    ends.insert(end);
+  }
+}
+
 /// The pieces of a function of one index on which it is affine.
 class AffinePieces {
  public:
@@ -155,12 +164,9 @@ std::optional<std::set<int64_t>> find_turns(const Expr& subscript, const Iterato
   poly::Context context;
   const poly::IndexSets row(context.get(), {it});
   for (const Expr& condition : conditions) {
-    std::optional<isl::set> holds = row.where(condition);
+    const std::optional<isl::set> holds = row.where(condition);
     if (!holds) return std::nullopt;
-    while (!holds->is_empty() && turns.size() <= machine::kSubscriptPieces) {
-      const auto [first, end] = take_run(*holds);
-      turns.insert({first, end});
-    }
+    add_ends(*holds, machine::kSubscriptPieces, turns);
   }
   context.require_memory();
   if (turns.size() > machine::kSubscriptPieces) return std::nullopt;
@@ -245,12 +251,8 @@ void add_choices(const Statement& statement, const Iterator& it, Cut& cut,
   poly::Context context;
   const poly::IndexSets row(context.get(), {it});
   for (const Expr& condition : conditions) {
-    std::optional<isl::set> holds = row.where(condition);
-    while (holds && !holds->is_empty() && all.size() <= machine::kRowSegments) {
-      const auto [first, end] = take_run(*holds);
-      if (first > 0) all.insert(first);
-      all.insert(end);
-    }
+    const std::optional<isl::set> holds = row.where(condition);
+    if (holds) add_ends(*holds, machine::kRowSegments, all);
   }
   context.require_memory();
   int64_t shortest = extent_of(it), begin = 0;
