@@ -20,6 +20,7 @@
 #include "rewrite/canonical/inline_temporaries.h"
 #include "rewrite/canonical/lower_scatters.h"
 #include "rewrite/canonical/order_reductions.h"
+#include "rewrite/canonical/round_once.h"
 #include "rewrite/canonical/start_at_zero.h"
 #include "rewrite/canonical/widen_accumulators.h"
 #include "rewrite/domains/free_reads.h"
@@ -109,6 +110,8 @@ const PassList<P, C> kProgramPasses(
          [](P& p, C&) { ir::forward_copies(p.program); }, is_free},
         {"widen_accumulators", "behind forward_copies, which would copy the wide ones",
          [](P& p, C&) { ir::widen_accumulators(p.program); }},
+        {"round_once", "in front of those that count operations and move them",
+         [](P& p, C&) { ir::round_once(p.program); }, is_free},
         {"split_residues",
          "in front of the passes over sums, which see products without conditions then",
          [](P& p, C&) { rewrite::split_residues(p.program); }, is_free},

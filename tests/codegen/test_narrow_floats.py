@@ -94,6 +94,57 @@ def test_long_products_of_narrow_types_are_taken_in_float(name: str) -> None:
     assert torch.equal(o, wanted)
 
 
+@by_type
+@pytest.mark.parametrize(
+    ("value", "exact"),
+    [
+        ("(A(i) + 1) * B(i) - A(i) / 3", lambda a, b: (a + 1) * b - a / 3),
+        ("max(A(i) * B(i), A(i)) + 1", lambda a, b: torch.maximum(a * b, a) + 1),
+        ("A(i) > B(i) ? A(i) * A(i) / 3 : B(i)", lambda a, b: torch.where(a > b, a * a / 3, b)),
+        ("exp(-abs(A(i) * 0.25)) * B(i)", lambda a, b: torch.exp(-(a * 0.25).abs()) * b),
+        ("A(i) * B(i) < 1 ? A(i) + 0.1 : B(i)", lambda a, b: torch.where(a * b < 1, a + 0.1, b)),
+        (
+            "i > 3 && A(i) * B(i) + 1 > A(i - 3) ? A(i) / 3 + B(i) : A(i)",
+            lambda a, b: torch.where(
+                (torch.arange(len(a)) > 3) & (a * b + 1 > a.roll(3)), a / 3 + b, a
+            ),
+        ),
+    ],
+)
+def test_operations_one_after_another_round_once(name: str, value: str, exact) -> None:
+    a, b = floats(name, 333), floats(name, 333)
+    a[0], b[0] = 0.1, 0.1  # a literal is as the type has it
+    o = run(f"def f({name}(N) A, {name}(N) B) -> (O) {{ O(i) = {value} where i in 0:N }}", a, b)
+    wanted = exact(a.double(), b.double())
+    literal = 0.1 * torch.finfo(a.dtype).eps if "0.1" in value else 0.0
+    far = (o.double() - wanted).abs() - 0.51 * torch.finfo(a.dtype).eps * wanted.abs()
+    # Cancellation leaves what the operations in float round.
+    assert o.dtype == a.dtype and far.max() <= literal + 1e-5
+
+
+@by_type
+def test_casts_round_between_operations(name: str) -> None:
+    x = torch.arange(-200, 200) / 64  # products by 3 and sums with 1 are exact in float
+    text = f"""def f(float(N) X, {name}(N) Y) -> (O, P) {{
+      O(i) = float({name}(X(i) * 3 + 1)) - X(i)
+      P(i) = Y(i) * 2 + {name}(X(i) * 3 + 1) * 1
+    }}"""
+    y = floats(name, 400)
+    rounded = (x * 3 + 1).to(y.dtype)
+    o, p = run(text, x, y)
+    assert torch.equal(o, rounded.float() - x)
+    assert torch.equal(p, (y.float() * 2 + rounded.float()).to(y.dtype))
+    assert not torch.equal(rounded.float(), x * 3 + 1)
+
+
+@by_type
+def test_nextafter_between_operations_is_a_step_of_the_type(name: str) -> None:
+    x = floats(name, 100)
+    o = run(f"def f({name}(N) X) -> (O) {{ O(i) = nextafter(X(i) + 1, 100) * 2 - 3 }}", x)
+    stepped = torch.nextafter(x + 1, torch.full_like(x, 100))
+    assert torch.equal(o, (stepped.float() * 2 - 3).to(x.dtype))
+
+
 @pytest.mark.parametrize("relation", ["<", "<=", ">", ">="])
 @pytest.mark.parametrize(
     "operands",
