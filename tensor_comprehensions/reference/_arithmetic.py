@@ -65,6 +65,14 @@ class Value:
         return np.zeros(()) if self.error is None else self.error
 
 
+def flushed(type_: str, array: np.ndarray) -> np.ndarray:
+    """What is lost where a number that was rounded to a type may be 0 instead."""
+    if type_ != "bfloat16":
+        return np.zeros(())
+    size = np.abs(array)
+    return np.where(size <= TINY[type_], size, 0.0)
+
+
 def _some(error: np.ndarray) -> np.ndarray | None:
     return error if error.any() else None
 
@@ -94,7 +102,7 @@ class Arithmetic:
         array = round_to(type_, exact)
         if not self.track:
             return Value(type_, array)
-        error = np.zeros(()) if bound is None else bound
+        error = flushed(type_, array) + (np.zeros(()) if bound is None else bound)
         inexact = _difference(array, exact) > 0
         if inexact.any():
             unit = 2.0 ** (1 - PRECISION[type_]) * np.abs(array) + TINY[type_] * 2.0**-9

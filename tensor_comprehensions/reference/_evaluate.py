@@ -14,6 +14,7 @@ from tensor_comprehensions.reference._arithmetic import (
     TINY,
     Arithmetic,
     Value,
+    flushed,
     is_float,
     round_to,
 )
@@ -275,6 +276,7 @@ class Evaluation:
             last = 2.0 ** (1 - PRECISION[type_]) * np.abs(array) + TINY[type_] * 2.0**-9
             error = error + np.where(inexact & (error > 0), last, 0.0)
             error = np.where(np.isinf(array) & np.isfinite(total), np.inf, error)
+            error = error + flushed(type_, array)
         error = np.where(np.isnan(total) & ~np.isnan(error) & np.isfinite(error), 0.0, error)
         error = np.where(np.isnan(error), np.where(np.isfinite(total), np.inf, 0.0), error)
         return Value(type_, array, error if error.any() else None)
@@ -308,6 +310,7 @@ class Evaluation:
             inexact = (array != total) & np.isfinite(total)
             error = error + np.where(inexact & (error > 0), last, 0.0)
             error = np.where(np.isinf(array) & np.isfinite(total), np.inf, error)
+            error = error + flushed(type_, array)
         return Value(type_, array, error if error.any() else None)
 
 

@@ -124,17 +124,36 @@ def test_operations_one_after_another_round_once(name: str, value: str, exact) -
 
 @by_type
 def test_casts_round_between_operations(name: str) -> None:
-    x = torch.arange(-200, 200) / 64  # products by 3 and sums with 1 are exact in float
+    x = torch.arange(-2000, 2000) / 64  # products by 3 and sums with 1 are exact in float
     text = f"""def f(float(N) X, {name}(N) Y) -> (O, P) {{
       O(i) = float({name}(X(i) * 3 + 1)) - X(i)
       P(i) = Y(i) * 2 + {name}(X(i) * 3 + 1) * 1
     }}"""
-    y = floats(name, 400)
+    y = floats(name, 4000)
     rounded = (x * 3 + 1).to(y.dtype)
     o, p = run(text, x, y)
     assert torch.equal(o, rounded.float() - x)
     assert torch.equal(p, (y.float() * 2 + rounded.float()).to(y.dtype))
     assert not torch.equal(rounded.float(), x * 3 + 1)
+
+
+@pytest.mark.parametrize("lanes", [1, 16, 32, 48, 77])
+def test_rounding_to_bfloat16_of_vectors_and_of_their_ends(lanes: int) -> None:
+    """Ties to even, NaN and infinities; numbers below the smallest normal one may become 0."""
+    bits = torch.randint(0, 2**16, (3000, lanes), dtype=torch.int32) << 16
+    low = torch.tensor([0, 1, 0x7FFF, 0x8000, 0x8001, 0xFFFF], dtype=torch.int32)
+    bits = bits | low[torch.randint(0, len(low), bits.shape)]
+    special = [0, -(2**31), 0x7F800000, -0x800000, 0x7F7FFFFF, 0x7F800001, 0x7FFFFFFF, -1]
+    bits[: len(special), 0] = torch.tensor(special, dtype=torch.int32)
+    x = bits.view(torch.float32)
+    o = run("def f(float(M, N) A) -> (O) { O(i, j) = bfloat16(A(i, j)) }", x)
+    wanted = x.bfloat16()
+    assert torch.equal(o.isnan(), wanted.isnan())
+    assert torch.equal(o.signbit() & ~o.isnan(), wanted.signbit() & ~wanted.isnan())
+    normal = x.abs() >= torch.finfo(torch.bfloat16).tiny
+    assert torch.equal(o[normal], wanted[normal]) and normal.sum() > 2000 * lanes
+    rest = ~normal & ~wanted.isnan()
+    assert torch.all((o[rest] == wanted[rest]) | (o[rest] == 0))
 
 
 @by_type
@@ -247,7 +266,12 @@ def test_conversions_to_narrow_floats(name: str, wide: str) -> None:
     if name == "half":  # of two libraries
         with np.errstate(over="ignore"):
             assert_same(wanted, torch.from_numpy(x.numpy().astype(np.float16)))
-    assert_same(run(text, x.to(getattr(torch, wide))), wanted)
+    o = run(text, x.to(getattr(torch, wide)))
+    if name == "bfloat16":
+        low = (x.abs() < torch.finfo(torch.bfloat16).tiny) & (o == 0)
+        assert torch.equal(o.signbit()[low], x.signbit()[low])
+        o, wanted = o[~low], wanted[~low]
+    assert_same(o, wanted)
 
 
 @by_type

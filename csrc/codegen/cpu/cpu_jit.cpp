@@ -68,12 +68,11 @@ bool fuses(const Facts&) {
   return target.arch == Halide::Target::ARM || target.has_feature(Halide::Target::FMA);
 }
 
-HalfConversions half_conversions() {
+NarrowConversions narrow_conversions() {
   const Halide::Target target = host_target();
   // Where Halide knows of instructions.
-  return target.has_feature(Halide::Target::F16C) || target.has_feature(Halide::Target::ARMFp16)
-             ? HalfConversions::Instructions
-             : HalfConversions::Bits;
+  return {target.has_feature(Halide::Target::F16C) || target.has_feature(Halide::Target::ARMFp16),
+          target.has_feature(Halide::Target::AVX512_Zen4)};
 }
 
 // All three of Halide's passes that follow unrolling name common subexpressions.
@@ -145,7 +144,7 @@ const PassList<Stmt, Facts> kLoopPasses(
         {"lower_math",
          "in front of simplify, whose rules take floats for finite numbers; strict forms "
          "are left alone",
-         [](Stmt& s, Facts&) { s = lower_math(s, half_conversions()); }},
+         [](Stmt& s, Facts&) { s = lower_math(s, narrow_conversions()); }},
         {"vectorize_trigonometry",
          "needs the calls that lower_math leaves, of sin and others, and multiply-adds that round "
          "once: a multiple of pi / 2 is taken off in parts",
@@ -223,6 +222,8 @@ const PassList<Stmt, Facts> kLoopPasses(
          [](Stmt& s, Facts&) { s = compare_halves_as_floats(s); }},
         {"define_switched_off_lanes", "behind the last simplify, which knows no poison",
          [](Stmt& s, Facts& facts) { s = define_switched_off_lanes(s, facts.empty); }},
+        {"round_vectors", "behind all that take vectors apart: an instruction has all its lanes",
+         [](Stmt& s, Facts&) { s = round_vectors(s); }},
         {"hide_negative_offsets", "last: simplification would undo it",
          [](Stmt& s, Facts&) { s = hide_negative_offsets(s); }},
     });

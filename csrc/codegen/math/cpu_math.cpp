@@ -105,13 +105,13 @@ Expr builtin(const std::string& name, const std::vector<Expr>& x) {
 
 class LowerMath : public IRMutator {
  public:
-  explicit LowerMath(HalfConversions halves) : halves_(halves) {}
+  explicit LowerMath(NarrowConversions has) : has_(has) {}
 
  private:
   using IRMutator::visit;
 
-  Expr to_float(const Expr& e) const { return codegen::to_float(e, halves_); }
-  Expr from_float(const Expr& e, Type type) const { return codegen::from_float(e, type, halves_); }
+  Expr to_float(const Expr& e) const { return codegen::to_float(e, has_); }
+  Expr from_float(const Expr& e, Type type) const { return codegen::from_float(e, type, has_); }
 
   Expr visit(const Call* op) override {
     std::string name = ir::math_name(op);
@@ -124,7 +124,7 @@ class LowerMath : public IRMutator {
   Expr visit(const Cast* op) override {
     Type from = op->value.type();
     if (!is_narrow(from) && !is_narrow(op->type)) return IRMutator::visit(op);
-    return convert(mutate(op->value), op->type, halves_);
+    return convert(mutate(op->value), op->type, has_);
   }
 
   Expr visit(const Add* op) override { return in_float<Add>(op); }
@@ -154,11 +154,11 @@ class LowerMath : public IRMutator {
     return from_float(propagate(maximum, a, b), op->type);
   }
 
-  const HalfConversions halves_;
+  const NarrowConversions has_;
 };
 
 }  // namespace
 
-Stmt lower_math(const Stmt& stmt, HalfConversions halves) { return LowerMath(halves).mutate(stmt); }
+Stmt lower_math(const Stmt& stmt, NarrowConversions has) { return LowerMath(has).mutate(stmt); }
 
 }  // namespace tc::codegen

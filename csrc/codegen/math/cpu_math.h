@@ -10,6 +10,6 @@ namespace tc::codegen {
 /// with C's, and by calls to libm otherwise. Comparisons, min and max of floats become strict: NaN
 /// compares false, min and max return it, fmin and fmax ignore it. Half and bfloat16 are computed
 /// in float.
-ir::Stmt lower_math(const ir::Stmt& stmt, HalfConversions halves);
+ir::Stmt lower_math(const ir::Stmt& stmt, NarrowConversions has);
 
 }  // namespace tc::codegen

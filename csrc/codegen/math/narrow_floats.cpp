@@ -4,6 +4,7 @@
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"
+#include "ir/visit.h"
 
 namespace tc::codegen {
 namespace {
@@ -51,12 +52,19 @@ Expr float_to_half(const Expr& x, Type type) {
   });
 }
 
-Expr float_to_bfloat16(const Expr& x, Type type) {
-  Expr bits = reinterpret(Halide::UInt(32), x);
-  Expr rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+/// The bits of a bfloat16.
+Expr float_to_bfloat16(const Expr& x) {
+  const Type type = Halide::UInt(32, x.type().lanes());
+  Expr bits = reinterpret(type, x), high = bits >> 16;
+  Expr rounded = (bits + 0x7fff + (high & 1)) >> 16;
   // A NaN must not round up to an infinity or zero.
-  return from_narrow_bits(select(equal(x, x), rounded, (bits >> 16) | 0x40), type);
+  return Halide::cast(type.with_bits(16), select(equal(x, x), rounded, high | 0x40));
 }
+
+// What from_float leaves to round_vectors, and Halide's name for the instruction that rounds two
+// vectors of 16 floats (a function of its runtime, which has it for 32 lanes).
+constexpr char kLeftRounding[] = "tc_round_to_bfloat16", kRoundVectors[] = "vcvtne2ps2bf16";
+constexpr int kRoundedLanes = 16;
 
 /// A float that Halide does not make one cast of with casts to it and from it: between half and
 /// integers or double there is no instruction, and Halide warns about each kernel with its own way.
@@ -65,35 +73,48 @@ Expr apart_from_casts(const Expr& single) { return add(single, number(single, -0
 
 }  // namespace
 
-Expr to_float(const Expr& e, HalfConversions halves) {
+Expr to_float(const Expr& e, NarrowConversions has) {
   const Type type = e.type();
   if (!is_narrow(type)) return e;
   const bool is_half = !type.is_bfloat();
-  if (is_half && halves == HalfConversions::Instructions) return Halide::cast<float>(e);
+  if (is_half && has.halves) return Halide::cast<float>(e);
   if (auto value = as_const_float(e)) return FloatImm::make(Halide::Float(32), *value);
   if (is_half) return half_to_float(e);
   Expr bits = Halide::cast<uint32_t>(reinterpret(Halide::UInt(16), e));
   return reinterpret(Halide::Float(32), bits << 16);
 }
 
-Expr from_float(const Expr& e, Type type, HalfConversions halves) {
+Expr from_float(const Expr& e, Type type, NarrowConversions has) {
   if (e.type() == type) return e;
   if (!is_narrow(type)) return Halide::cast(type, e);
   Expr single = Halide::cast<float>(e);
   if (!e.type().is_float() || is_double(e)) single = apart_from_casts(single);
   const bool is_half = !type.is_bfloat();
-  if (is_half && halves == HalfConversions::Instructions) return Halide::cast(type, single);
+  if (is_half && has.halves) return Halide::cast(type, single);
   if (auto value = as_const_float(single)) return make_const(type, *value);
+  if (!is_half && has.vectors_to_bfloat16)
+    return reinterpret(type,
+                       Call::make(Halide::UInt(16), kLeftRounding, {single}, Call::PureExtern));
   return named(single, [&](const Expr& x) {
-    return is_half ? float_to_half(x, type) : float_to_bfloat16(x, type);
+    return is_half ? float_to_half(x, type) : reinterpret(type, float_to_bfloat16(x));
   });
 }
 
-Expr convert(const Expr& e, Type type, HalfConversions halves) {
+Expr convert(const Expr& e, Type type, NarrowConversions has) {
   const Type from = e.type();
-  Expr single = to_float(e, halves);
+  Expr single = to_float(e, has);
   if (is_narrow(from) && !from.is_bfloat() && !type.is_float()) single = apart_from_casts(single);
-  return from_float(single, type, halves);
+  return from_float(single, type, has);
+}
+
+Stmt round_vectors(const Stmt& stmt) {
+  return ir::mutate(stmt, [](const Call* op, ir::Mutator& self) -> Expr {
+    if (op->name != kLeftRounding) return self.inside(op);
+    const Expr x = self.mutate(op->args[0]);
+    if (op->type.lanes() % kRoundedLanes == 0)
+      return Call::make(op->type, kRoundVectors, {x}, Call::PureExtern);
+    return named(x, float_to_bfloat16);
+  });
 }
 
 }  // namespace tc::codegen

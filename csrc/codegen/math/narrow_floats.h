@@ -5,19 +5,28 @@
 
 namespace tc::codegen {
 
-/// Who converts between half and float: the processor, or integer arithmetic on the bits.
-enum class HalfConversions { Instructions, Bits };
+/// Which conversions the processor has instructions for; integer arithmetic on the bits makes the
+/// others.
+struct NarrowConversions {
+  bool halves = false;
+  bool vectors_to_bfloat16 = false;  ///< of 16 lanes; below the smallest normal number they make 0
+};
 
 inline bool is_narrow(ir::Type type) { return type.is_float() && type.bits() == 16; }
 
 /// What is a narrow float, as a float. Every operation on narrow floats is one on float, rounded.
-ir::Expr to_float(const ir::Expr& e, HalfConversions halves);
+ir::Expr to_float(const ir::Expr& e, NarrowConversions has);
 
 /// A number that is no narrow float, rounded to a type, which may be one: to the nearest, ties to
-/// even, and from double and integers by way of float. A NaN stays one.
-ir::Expr from_float(const ir::Expr& e, ir::Type type, HalfConversions halves);
+/// even, and from double and integers by way of float. A NaN stays one. Where there are
+/// instructions for vectors, those to bfloat16 are left to round_vectors, which knows the lanes.
+ir::Expr from_float(const ir::Expr& e, ir::Type type, NarrowConversions has);
 
 /// A cast from or to a narrow float: by way of float, as in PyTorch.
-ir::Expr convert(const ir::Expr& e, ir::Type type, HalfConversions halves);
+ir::Expr convert(const ir::Expr& e, ir::Type type, NarrowConversions has);
+
+/// Floats that from_float left to be rounded to bfloat16: whole vectors by the instruction, others
+/// by integer arithmetic. To be called behind vectorisation.
+ir::Stmt round_vectors(const ir::Stmt& stmt);
 
 }  // namespace tc::codegen

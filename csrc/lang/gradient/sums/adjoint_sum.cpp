@@ -283,10 +283,10 @@ class Summation {
   }
 
   /// Leaves to the terms what differs between them, and returns what is done once, with their sum.
-  /// Narrow floats are left alone: their sums may overflow where those of smaller terms do not.
+  /// Those of half are left alone: their sums may overflow where those of smaller terms do not.
   /// So are factors that may be infinite where conditions leave no term.
   SharedFactors take_out_factors(const InvertedAccess& inverted, Contribution* c) const {
-    if (type_.bits() < 32 || is_scatter(inverted)) return {};
+    if (type_ == Halide::Float(16) || is_scatter(inverted)) return {};
     bool guards =
         !c->guards.empty() || !conditions(inverted).empty() || !inverted.conditions.empty();
     const bool inner = !conditions_of(*c, inverted, true).empty();

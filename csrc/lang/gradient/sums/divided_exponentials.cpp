@@ -74,9 +74,9 @@ bool is_quotient(const Step& step) {
 std::optional<DividedExponential> divided_exponential(
     const Step& step, const Step& quotient, const std::vector<Contribution>& contributions,
     const std::vector<GradientStatement>& statements, const ir::Program& signature) {
-  // Sums of narrow floats may overflow where those of quotients do not.
+  // Sums of half may overflow where those of quotients do not.
   if (!is_exponential(*step.value) || step.reduction != ir::Reduction::None || !step.covers ||
-      step.value->type != step.type || step.type.bits() < 32)
+      step.value->type != step.type || step.type == Halide::Float(16))
     return std::nullopt;
   if (!is_quotient(quotient) || quotient.reduction != ir::Reduction::None || !quotient.covers ||
       quotient.type != step.type || quotient.scatters())
