@@ -28,6 +28,7 @@
 #include "rewrite/domains/shrink_ranges.h"
 #include "rewrite/domains/split_ranges.h"
 #include "rewrite/domains/split_residues.h"
+#include "rewrite/domains/unroll_choices.h"
 #include "rewrite/operands/compute_operands.h"
 #include "rewrite/operands/gather_operands.h"
 #include "rewrite/operands/offset_tables.h"
@@ -104,6 +105,8 @@ const PassList<P, C> kProgramPasses(
          [](P& p, C&) { rewrite::shrink_ranges(p.program); }, is_free},
         {"start_at_zero", "later passes, and tiles, count from 0",
          [](P& p, C&) { ir::start_at_zero(p.program); }},
+        {"unroll_choices", "in front of inline_temporaries, for which it leaves values",
+         [](P& p, C&) { rewrite::unroll_choices(p.program); }, is_free},
         {"decide_conditions", "in front of those that look at what conditions leave",
          [](P& p, C&) { decide_conditions(p.program); }},
         {"forward_copies", "in front of those that look for what several statements read",

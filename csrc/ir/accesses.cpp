@@ -16,8 +16,21 @@ void add_reads(const Expr& e, const Program& program, bool conditional,
                std::vector<MemoryAccess>& found) {
   const auto choose = [&](const Choice& choice) {
     add_reads(choice.condition, program, conditional, found);
-    add_reads(choice.yes, program, true, found);
-    add_reads(choice.no, program, true, found);
+    std::vector<MemoryAccess> yes, no;
+    add_reads(choice.yes, program, conditional, yes);
+    add_reads(choice.no, program, conditional, no);
+    // What both sides read is read in any case.
+    const auto add = [&](const std::vector<MemoryAccess>& side,
+                         const std::vector<MemoryAccess>& other) {
+      for (MemoryAccess read : side) {
+        read.conditional |= std::none_of(other.begin(), other.end(), [&](const MemoryAccess& each) {
+          return !each.conditional && same_element(each, read);
+        });
+        found.push_back(std::move(read));
+      }
+    };
+    add(yes, no);
+    add(no, yes);
   };
   visit(
       e, [&](const Select* op, Visitor&) { choose(*find_choice(op)); },

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <optional>
 
 #include "base/numbers.h"
 #include "ir/scan.h"
@@ -74,6 +75,18 @@ double vector_cost(const ScopStatement& statement, const ir::Program& program,
       cost += access.write ? 2 : 1;
   }
   return cost;
+}
+
+int64_t distance_of_results(const ClusterContext& in, const Member& member) {
+  std::optional<int64_t> distance;
+  for (size_t s = 0; s < in.cluster.statements.size(); ++s) {
+    const ir::MemoryAccess write = accesses(in.program, *in.cluster.statements[s]->source).back();
+    const std::string& index = iterator_along(in.cluster, member, s).name;
+    const auto stride = stride_along(write, in.layouts.at(write.tensor), index);
+    if (!stride || distance.value_or(*stride) != *stride) return 0;
+    distance = stride;
+  }
+  return distance.value_or(0);
 }
 
 void move_vector_last(std::vector<Member>& members) {

@@ -63,6 +63,10 @@ void move_vector_last(std::vector<Member>& members);
 double vector_cost(const ScopStatement& statement, const ir::Program& program,
                    const Layouts& layouts, const ir::Iterator& iterator, int most_lanes);
 
+/// How far apart all results of a cluster lie from their neighbours along a member, in elements; 0
+/// where that is not the same for all.
+int64_t distance_of_results(const ClusterContext& in, const Member& member);
+
 /// An access of the cluster's statement with that number, in terms of the loops of the cluster: of
 /// reads with the same text, every iteration of the loops that the statements share touches the
 /// same elements.

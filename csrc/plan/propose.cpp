@@ -14,6 +14,7 @@
 #include "plan/forms/scatters.h"
 #include "plan/forms/transposed.h"
 #include "plan/members.h"
+#include "plan/model/interleaved_stores.h"
 #include "plan/notes.h"
 #include "plan/options/constraints.h"
 #include "plan/refine_tasks.h"
@@ -162,6 +163,7 @@ class Planner {
       add(as_element_blocks(forms.back()));
       if (vector_ && !constraints_.cluster.vector && gathers()) add(as_tiles(false));
       for (Form& form : as_other_vectors()) forms.push_back(std::move(form));
+      for (Form& form : as_interleaved_rows()) forms.push_back(std::move(form));
     }
     return forms;
   }
@@ -455,22 +457,49 @@ class Planner {
     return forms;
   }
 
+  /// Elements of rows too short for a vector, in blocks that have some of them whole.
+  std::vector<Form> as_interleaved_rows() const {
+    std::vector<Form> forms;
+    if (!takes_blocks() || constraints_.last >= 0) return forms;
+    for (size_t r = 0; r < members_.size(); ++r)
+      for (size_t v = 0; v < members_.size(); ++v) {
+        if (v == r || std::isinf(members_[v].cost) || !are_neighbours(members_[r]) ||
+            !is_interleaved(distance_of_results(in_, members_[v]), members_[r].extent))
+          continue;
+        Planner other(*this);
+        std::vector<Member>& members = other.members_;
+        members.clear();
+        for (size_t m = 0; m < members_.size(); ++m)
+          if (m != r && m != v) members.push_back(members_[m]);
+        members.insert(members.end(), {members_[r], members_[v]});
+        Form form = other.as_tiles(true);
+        auto plan = plan_interleaved_rows(in_, members, form.plan);
+        if (!plan) continue;
+        form.name = "in blocks of short rows";
+        form.plan = std::move(*plan);
+        form.choice.front().text += ", in blocks of " + describe_sides(form.plan.registers) +
+                                    ", whose vectors are interleaved as they are stored";
+        form.own = {describe_tasks(form.plan, cluster_, constraints_,
+                                   describe_aim(machine_.least(kElementwiseTile)))};
+        forms.push_back(std::move(form));
+      }
+    return forms;
+  }
+
   /// Whether all results of the cluster are neighbours in memory along a member.
-  bool are_neighbours(const Member& member) const {
-    for (size_t s = 0; s < cluster_.statements.size(); ++s) {
-      const ir::MemoryAccess write = accesses(in_.program, *cluster_.statements[s]->source).back();
-      const std::string& index = iterator_along(cluster_, member, s).name;
-      if (stride_along(write, in_.layouts.at(write.tensor), index) != 1) return false;
-    }
-    return true;
+  bool are_neighbours(const Member& member) const { return distance_of_results(in_, member) == 1; }
+
+  /// Whether a form of elements may have blocks.
+  bool takes_blocks() const {
+    return vector_ && !inner_loops_ && members_.size() > 1 &&
+           fusion_ == FusionStrategy::Preserve3Coincident && constraints_.allows_register_tiles() &&
+           !constraints_.cluster.registers && !constraints_.cluster.points &&
+           !constraints_.sizes_tasks();
   }
 
   /// Elements in blocks of rows that share loads, beside the form without blocks.
   std::optional<Form> as_element_blocks(const Form& elements) const {
-    if (!vector_ || inner_loops_ || members_.size() < 2 || cluster_.statements.size() > 1 ||
-        fusion_ != FusionStrategy::Preserve3Coincident || !constraints_.allows_register_tiles() ||
-        constraints_.cluster.registers || constraints_.cluster.points || constraints_.sizes_tasks())
-      return std::nullopt;
+    if (!takes_blocks() || cluster_.statements.size() > 1) return std::nullopt;
     auto plan = plan_element_blocks(in_, members_, elements.plan);
     if (!plan) return std::nullopt;
     Form form = elements;

@@ -577,6 +577,35 @@ class Generator:
         made = self.state((n, 2), "ij", "=", f"(j == 0 ? {a.at('i')} : {b.at('i')})", "j in 0:2")
         return self.state((n, m), "ij", "+=!", f"{x.at('i', 'j')} * {made.at('i', 'k')}")
 
+    def short_rows(self, x: Value) -> Value:
+        """Vectors of a few numbers for each element, which an index chooses, sums or turns."""
+        n, m = x.shape
+        k = self.r.choice([2, 2, 3, 4, 5])
+        if not self.fits(n, m, k):
+            return x
+        w, v = self.input(n, m, k), self.input(k, k)
+        at = x.at("i", "j")
+        draw = self.r.random()
+        if draw < 0.3:
+            first = f"{at} * {w.at('i', 'j', '0')}"
+            second = f"{at} * {w.at('i', 'j', '1')}"
+            a, b = w.at("i", "j", "1"), w.at("i", "j", "0")
+            body = f"(c == 0 ? {first} - {a} * {a} : {second} + {a} * {b})"
+        elif draw < 0.6:
+            turned = w.at("i", "j", f"(c + 1) % {k}"), w.at("i", "j", f"(c + {k - 1}) % {k}")
+            body = f"{turned[0]} * {at} - {turned[1]}"
+        else:
+            body = f"{w.at('i', 'j', 'd')} * {v.at('c', 'd')}"
+        operator = "+=!" if draw >= 0.6 else "="
+        made = self.state((n, m, k), "ijc", operator, body, f"c in 0:{k}")
+        if self.chance(0.3):
+            # As a gradient of these has it.
+            terms = f"(c == 0 ? {made.at('i', 'j', 'c')} * {at} : -{made.at('i', 'j', 'c')})"
+            return self.state((n, m), "ij", "+=!", terms)
+        return self.state(
+            (n, m * k), "ij", "=", made.at("i", f"j / {k}", f"j % {k}"), f"j in 0:{m * k}"
+        )
+
     def many(self, x: Value) -> Value:
         """More statements than are compiled together."""
         n, m = x.shape
@@ -595,9 +624,9 @@ class Generator:
         "softmax": 5, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
         "resize": 2, "sampled": 3, "smoothed": 2, "window": 3, "transposed_window": 2, "strided": 3,
         "digits": 2, "dense": 6, "factors": 2, "two_products": 2, "common": 1, "tables": 3,
-        "bag": 2, "pick": 4, "scan": 4, "elementwise": 5, "pairs": 1, "lookups": 2, "heads": 2,
-        "quotients": 1, "nothing": 1, "truncated": 9, "many": 0.4, "triangles": 3,
-        "moving_extremes": 3,
+        "bag": 2, "pick": 4, "scan": 4, "elementwise": 5, "pairs": 1, "short_rows": 3,
+        "lookups": 2, "heads": 2, "quotients": 1, "nothing": 1, "truncated": 9, "many": 0.4,
+        "triangles": 3, "moving_extremes": 3,
     }  # fmt: skip
 
     def make(self, layers: dict[str, float] = LAYERS) -> Case:

@@ -91,7 +91,7 @@ OTHERS = {
     "codegen/cuda/gpu_loops.cpp": {"kMaxGridX", "kMaxThreads", "kMaxThreadsZ"},
     "codegen/math/inverse_functions.cpp": {"kNear", "kNearZero"},
     "codegen/math/invariant_divisors.cpp": {"kSmallestDivisor", "kLargestDivisor"},
-    "codegen/math/narrow_floats.cpp": {"kShift", "kRebias"},
+    "codegen/math/narrow_floats.cpp": {"kShift", "kRebias", "kRoundedLanes"},
     "codegen/math/special_functions.cpp": {
         *("kInfinity", "kNaN", "kSqrtPi", "kI0Small", "kI1Small", "kI0Large", "kI1Large"),
     },

@@ -17,6 +17,7 @@
 #include "codegen/workarounds/hidden_zero.h"
 #include "ir/expressions/simplify.h"
 #include "machine/cpu.h"
+#include "machine/limits.h"
 
 namespace tc::codegen {
 namespace {
@@ -292,7 +293,8 @@ class ExpandTiles {
       const Addressing& a = addressing.buffers.at(name);
       const Result result{a, name, local, strides, extents};
       arrays.emplace_back(local, a.type);
-      Moves moves = a.steps.at(0) == 1 ? move_vectors(result) : move_elements(result, arrays);
+      const bool direct = a.steps.at(0) == 1 || (fills_vectors(result) && !a.accumulated);
+      Moves moves = direct ? move_vectors(result) : move_elements(result, arrays);
       // Registers are free for other results as soon as these are stored.
       auto uses = [&](const Part& part) { return part.buffers.count(local) > 0; };
       auto first = std::find_if(parts.begin(), parts.end(), uses);
@@ -409,6 +411,17 @@ class ExpandTiles {
     const char* const purpose_;
   };
 
+  /// Whether results whose neighbours along dimension 0 lie apart fill whole vectors of memory,
+  /// since all that lies between them is there: strided vectors, which Halide interleaves.
+  static bool fills_vectors(const Result& result) {
+    const std::map<size_t, int64_t>& steps = result.addressing.steps;
+    const int64_t apart = steps.at(0);
+    return apart <= machine::kInterleavedRow &&
+           std::any_of(steps.begin(), steps.end(), [&](const auto& step) {
+             return step.second == 1 && result.extents[step.first] == apart;
+           });
+  }
+
   /// What fills a local array and what stores it.
   struct Moves {
     Nest in, out;
@@ -431,19 +444,22 @@ class ExpandTiles {
     const Points gather(result, ".gather"), in(result, ".in"), out(result, ".out"),
         scatter(result, ".scatter");
     auto copy = [](Nest loops) { return make(nest::Copy{std::move(loops)}); };
+    const Nest store =
+        scatter.store_memory(scatter.load(bounce, scatter.local + hidden_zero(), {}));
     return {
         nest::make_sequence(
             {copy(gather.elements(gather.store(bounce, gather.local, gather.load_memory(), {}))),
              in.vectors(in.store_local(in.load(bounce, in.local, {})))}),
-        nest::make_sequence({out.vectors(out.store(bounce, out.local, out.load_local(), {})),
-                             copy(scatter.elements(scatter.store_memory(
-                                 scatter.load(bounce, scatter.local + hidden_zero(), {}))))})};
+        nest::make_sequence(
+            {out.vectors(out.store(bounce, out.local, out.load_local(), {})),
+             fills_vectors(result) ? scatter.vectors(store) : copy(scatter.elements(store))})};
   }
 
   /// Whether some line is stored to that the tile does not fill.
   static bool stores_parts_of_lines(const Result& result) {
     const Addressing& a = result.addressing;
     const int64_t line = kLineBytes / a.type.bytes();
+    if (fills_vectors(result)) return false;
     return a.steps.at(0) != 1 || result.extents[0] % line != 0 ||
            std::any_of(a.steps.begin(), a.steps.end(), [&](const auto& step) {
              return step.first != 0 && step.second % line != 0;

@@ -17,4 +17,11 @@ std::optional<ClusterPlan> plan_element_blocks(const ClusterContext& in,
                                                const std::vector<Member>& members,
                                                const ClusterPlan& elements);
 
+/// The same of rows of results that are too short for a vector: `elements` has the vector along
+/// another loop, last, and in front of it the row, which every block has whole. None where that is
+/// not cheaper than without blocks.
+std::optional<ClusterPlan> plan_interleaved_rows(const ClusterContext& in,
+                                                 const std::vector<Member>& members,
+                                                 const ClusterPlan& elements);
+
 }  // namespace tc::plan

@@ -1,6 +1,7 @@
 #include "plan/forms/register_blocks.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <limits>
@@ -14,6 +15,7 @@
 #include "plan/forms/block_effort.h"
 #include "plan/forms/block_tiles.h"
 #include "plan/model/estimate.h"
+#include "plan/model/interleaved_stores.h"
 
 namespace tc::plan {
 namespace {
@@ -133,7 +135,9 @@ class Chooser {
     std::vector<PackedRead> packed;
     std::vector<CopyCost> copies;
     double moves = 0, reloads = 0;
-    std::vector<Step> steps = describe(dimensions, lanes, packed, copies, moves, reloads);
+    std::array<double, 3> interleaved = {};
+    std::vector<Step> steps =
+        describe(dimensions, lanes, packed, copies, moves, reloads, interleaved);
 
     const double runs = row ? count_run_results(*vector, *row) : 0;
     const BlockShape extents = {vector->extent, row ? row->extent : 1,
@@ -178,6 +182,8 @@ class Chooser {
           for (PackedRead& read : packed) read.width = width_of(read, dimensions, size);
           double tiles = count_reduction_tiles(packed);
           double moved = moves + (tiles - 1) * reloads;
+          for (size_t d = 1; d < 3; ++d)
+            if (size[d] == extents[d]) moved -= interleaved[d];
           std::vector<int64_t> points(members_.size(), 1);
           for (size_t d = 0; d < 3; ++d)
             if (dimensions[d]) points[dimensions[d]->position] = size[d];
@@ -399,10 +405,12 @@ class Chooser {
   }
 
   /// The loads of a step of every statement, what copies cost, and the cycles of moving all results
-  /// between registers and memory once, and of doing so between two tiles of the reduction.
+  /// between registers and memory once, and of doing so between two tiles of the reduction;
+  /// `interleaved` says how many fewer the first are where a block has all of a dimension.
   std::vector<Step> describe(const BlockMembers& dimensions, int lanes,
                              std::vector<PackedRead>& packed, std::vector<CopyCost>& copies,
-                             double& moves, double& reloads) const {
+                             double& moves, double& reloads,
+                             std::array<double, 3>& interleaved) const {
     std::vector<Step> steps;
     for (const Update& update : operands_.updates()) {
       const ScopStatement& statement = *update.statement;
@@ -427,6 +435,10 @@ class Chooser {
                                     : far          ? machine_.far_store_cycles
                                                    : machine_.scattered_store_cycles);
           bool gone = stride(0) != 1 && results > 2 * operands_.most_elements(operand.access);
+          for (size_t d = 1; d < 3; ++d)
+            if (stride(d) == 1 && is_interleaved(stride(0).value_or(0), dimensions[d]->extent))
+              interleaved[d] +=
+                  store - results * cycles_of_interleaved(dimensions[d]->extent, lanes);
           moves += store;
           reloads += gone ? results * kScatteredReload : 2 * store;
           continue;

@@ -17,6 +17,7 @@
 #include "machine/limits.h"
 #include "machine/operation_costs.h"
 #include "plan/model/copy_cycles.h"
+#include "plan/model/interleaved_stores.h"
 #include "plan/model/line_cycles.h"
 #include "plan/model/statement_accesses.h"
 #include "plan/model/statement_loops.h"
@@ -449,6 +450,11 @@ class StatementEstimate {
     const auto element = static_cast<int64_t>(write.footprint.element);
     if (stride == 0) return 1;
     if (stride == element || stride == -element) return 1.0 / nest_.lanes;
+    const int64_t apart = stride.value_or(0) / element;
+    for (size_t i = 0; i < extents_.size(); ++i)
+      if (nest_.register_tile && write.strides[i] == element &&
+          is_interleaved(apart, nest_.block[i]))
+        return cycles_of_interleaved(apart, nest_.lanes);
     for (size_t i = 0; i < extents_.size(); ++i)
       if (nest_.block[i] >= kShortRun && write.strides[i] == element)
         return machine_.transposed_store_cycles;

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
+#include "ir/operations.h"
 #include "ir/visit.h"
+#include "machine/limits.h"
 
 namespace tc::ir {
 
@@ -16,16 +19,60 @@ struct Use {
   const Call* read = nullptr;
 };
 
+/// The index that a condition leaves one value; empty where it is no such condition.
+std::string find_fixed(const Expr& condition) {
+  const auto* equal = condition.as<EQ>();
+  if (!equal) return {};
+  const auto* variable = equal->a.as<Variable>();
+  const bool swapped = !variable;
+  if (swapped) variable = equal->b.as<Variable>();
+  return variable && is_const(swapped ? equal->a : equal->b) ? variable->name : std::string();
+}
+
+/// Indices that conditions around a read leave one value.
+class FixedIndices {
+ public:
+  FixedIndices(const Expr& value, const Call* read) : read_(read) { look(value, {}); }
+
+  std::set<std::string> found;
+
+ private:
+  void look(const Expr& e, const std::set<std::string>& around) {
+    const auto choose = [&](const Choice& choice) {
+      look(choice.condition, around);
+      std::set<std::string> inside = around;
+      for (const Expr& condition : list_conditions(choice.condition))
+        inside.insert(find_fixed(condition));
+      look(choice.yes, inside);
+      look(choice.no, around);
+    };
+    visit(
+        e, [&](const Select* op, Visitor&) { choose(*find_choice(op)); },
+        [&](const Call* op, Visitor& self) {
+          if (op == read_) found = around;
+          const auto choice = find_choice(op);
+          choice ? choose(*choice) : self.inside(op);
+        });
+  }
+  const Call* const read_;
+};
+
 /// Whether the read's subscripts are distinct iterators and name every iterator of the statement,
-/// so that no element is computed twice.
-bool visits_once(const Statement& statement, const Call* read) {
+/// so that no element is computed twice. One that it does not name may also be a short one that a
+/// choice around it leaves one value, where the definition is cheap: both sides of a choice may be
+/// evaluated.
+bool visits_once(const Statement& statement, const Call* read, const Statement& definition) {
   std::set<std::string> named;
   for (const Expr& subscript : read->args) {
     const auto* variable = subscript.as<Variable>();
     if (!variable || !named.insert(variable->name).second) return false;
   }
+  std::set<std::string> fixed;
+  if (count_functions(definition.value) == 0) fixed = FixedIndices(statement.value, read).found;
   return std::all_of(statement.domain.begin(), statement.domain.end(), [&](const Iterator& it) {
-    return named.count(it.name) || is_const_one(it.extent);
+    const auto extent = as_const_int(it.extent);
+    return named.count(it.name) || is_const_one(it.extent) ||
+           (extent && *extent <= machine::kWrittenTerms && fixed.count(it.name));
   });
 }
 
@@ -55,7 +102,7 @@ bool try_inline(Program& program, const std::string& name) {
   const Statement source = program.statements[definition];
   if (!is_definition(source)) return false;
   const bool once =
-      uses.size() == 1 && visits_once(program.statements[uses[0].statement], uses[0].read);
+      uses.size() == 1 && visits_once(program.statements[uses[0].statement], uses[0].read, source);
   if (!once && !find_copied(source)) return false;
   // The use may itself overwrite what the value reads, as long as it does so element by element;
   // leaving those alone keeps the in-place rule of the source simple.

@@ -1,0 +1,22 @@
+#include "plan/model/interleaved_stores.h"
+
+#include <cmath>
+
+#include "machine/limits.h"
+
+namespace tc::plan {
+
+bool is_interleaved(int64_t apart, int64_t row) {
+  return apart > 1 && apart == row && apart <= machine::kInterleavedRow;
+}
+
+double cycles_of_interleaved(int64_t apart, int lanes) {
+  // Of powers of two, pairs of vectors are interleaved step by step; of other rows, every vector of
+  // memory is put together from all.
+  const bool power = (apart & (apart - 1)) == 0;
+  const double permutations =
+      power ? std::log2(static_cast<double>(apart)) : static_cast<double>(apart - 1);
+  return (1 + permutations) / lanes;
+}
+
+}  // namespace tc::plan

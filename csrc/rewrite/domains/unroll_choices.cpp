@@ -1,0 +1,76 @@
+#include "rewrite/domains/unroll_choices.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
+#include "ir/expressions/simplify.h"
+#include "ir/expressions/walk.h"
+#include "ir/operations.h"
+#include "machine/limits.h"
+
+namespace tc::rewrite {
+namespace {
+
+using ir::Expr;
+
+/// Whether an index alone decides which side of some choice is computed.
+bool chooses(const std::string& index, const Expr& value) {
+  bool found = false;
+  ir::walk(value, [&](const Expr& e) {
+    const auto* call = e.as<Halide::Internal::Call>();
+    if (call && !ir::read_name(call).empty()) return false;
+    if (const auto choice = ir::find_choice(e); choice && !ir::has_data(choice->condition))
+      found = found || ir::variables_of(choice->condition) == std::set<std::string>{index};
+    return true;
+  });
+  return found;
+}
+
+/// The index of a reduction that is written out next.
+std::optional<ir::Iterator> find_short(const ir::Statement& statement) {
+  const int64_t instructions = ir::count_instructions(statement.value);
+  for (const ir::Iterator& iterator : ir::reduced_indices(statement)) {
+    const auto extent = Halide::Internal::as_const_int(iterator.extent);
+    if (!extent || *extent < 2 || *extent > machine::kWrittenTerms ||
+        *extent * instructions > machine::kWrittenInstructions)
+      continue;
+    const bool guards = statement.guard.defined() &&
+                        Halide::Internal::expr_uses_var(statement.guard, iterator.name);
+    if (!guards && chooses(iterator.name, statement.value)) return iterator;
+  }
+  return std::nullopt;
+}
+
+void write_out(ir::Statement& statement, const ir::Iterator& index) {
+  Expr sum;
+  for (int64_t k = 0; k < *Halide::Internal::as_const_int(index.extent); ++k) {
+    const Expr place = Halide::Internal::make_const(Halide::Int(32), k);
+    Expr term = Halide::Internal::substitute(index.name, place, statement.value);
+    term = ir::decide_repeated_conditions(ir::simplify_integers(term, {}));
+    sum = sum.defined() ? sum + term : term;
+  }
+  statement.value = sum;
+  std::vector<ir::Iterator>& domain = statement.domain;
+  domain.erase(std::find_if(domain.begin(), domain.end(),
+                            [&](const ir::Iterator& each) { return each.name == index.name; }));
+}
+
+}  // namespace
+
+void unroll_choices(ir::Program& program) {
+  for (ir::Statement& statement : program.statements) {
+    if (statement.reduction != ir::Reduction::Sum || ir::is_scatter(statement)) continue;
+    ir::Statement written = statement;
+    while (const auto index = find_short(written)) write_out(written, *index);
+    if (!ir::reduced_indices(written).empty()) continue;
+    if (written.initializes) ir::assign(written);
+    statement = written;
+  }
+}
+
+}  // namespace tc::rewrite
