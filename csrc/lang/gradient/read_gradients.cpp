@@ -1,6 +1,7 @@
 #include "lang/gradient/read_gradients.h"
 
 #include "lang/gradient/function_gradients.h"
+#include "lang/gradient/logistic.h"
 #include "lang/syntax/expressions.h"
 
 namespace tc::lang {
@@ -30,8 +31,13 @@ void propagate(const ExpressionPtr& e, const ExpressionPtr& gradient, const Expr
   } else if (e->kind == ExpressionKind::Cast) {
     go_on(0, gradient, nullptr);
   } else {
+    const auto logistic = logistic_gradient(*e, gradient, result ? result : e);
     for (size_t k = 0; k < e->operands.size(); ++k) {
       if (!is_active(*e->operands[k], active)) continue;
+      if (logistic && k + 1 == e->operands.size()) {
+        propagate(logistic->argument, logistic->part, nullptr, active, guards, gradients);
+        continue;
+      }
       ExpressionPtr part = operand_gradient(*e, k, gradient, result ? result : e);
       if (part) go_on(k, part, nullptr);
     }
