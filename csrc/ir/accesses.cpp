@@ -11,6 +11,9 @@ namespace tc::ir {
 
 namespace {
 
+// Pairs of reads that the sides of a choice have: every look at a statement compares them.
+constexpr size_t kMostCompared = 256;
+
 /// Adds the reads of tensors in an expression.
 void add_reads(const Expr& e, const Program& program, bool conditional,
                std::vector<MemoryAccess>& found) {
@@ -19,13 +22,15 @@ void add_reads(const Expr& e, const Program& program, bool conditional,
     std::vector<MemoryAccess> yes, no;
     add_reads(choice.yes, program, conditional, yes);
     add_reads(choice.no, program, conditional, no);
-    // What both sides read is read in any case.
+    // What both sides read is read in any case. In long choices that is not looked for.
+    const bool compares = yes.size() * no.size() <= kMostCompared;
     const auto add = [&](const std::vector<MemoryAccess>& side,
                          const std::vector<MemoryAccess>& other) {
       for (MemoryAccess read : side) {
-        read.conditional |= std::none_of(other.begin(), other.end(), [&](const MemoryAccess& each) {
-          return !each.conditional && same_element(each, read);
-        });
+        read.conditional |=
+            !compares || std::none_of(other.begin(), other.end(), [&](const MemoryAccess& each) {
+              return !each.conditional && same_element(each, read);
+            });
         found.push_back(std::move(read));
       }
     };

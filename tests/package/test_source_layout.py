@@ -107,6 +107,7 @@ OTHERS = {
     "einsum/equation.h": {"kFirstEllipsis"},
     "explain.cpp": {"kFewer"},
     "group_kernels.cpp": {"kMostKept"},
+    "ir/accesses.cpp": {"kMostCompared"},
     "ir/expressions/wrap_integers.cpp": {"kMost"},
     "isa/instructions.cpp": {"kLanes"},
     "isa/library_calls.cpp": {"kMostDimensions"},
