@@ -148,7 +148,7 @@ def test_functions_of_narrow_floats_are_rounded_once(name: str) -> None:
     arguments = "A(i), A(i)" if name == "rhypot" else "A(i)"
     text = f"def f(bfloat16(N) A) -> (O) {{ O(i) = i < 3 ? 0.5 : A(i) * {name}({arguments}) }}"
     executor = tc.compile(text, "f", None, torch.zeros(50, dtype=torch.bfloat16))
-    assert len(executor.text("stmt")) < 10_000
+    assert len(executor.text("stmt")) < 11_000
 
 
 @pytest.mark.parametrize("size", range(195, 600, 45))
