@@ -60,6 +60,7 @@ def test_gates_and_what_they_gate() -> None:
         "X(n,d) / (Y(n,d) * Y(n,d) + exp(-Y(n,d)))",
         "X(n,d) / (2 + X(n,d) * exp(-Y(n,d)) * X(n,d))",
         "log(1 + Y(n,d) * Y(n,d) * exp(X(n,d)))",
+        "log(1 + 3 * exp(X(n,d) * Y(n,d)))",
     ):
         checked_gradient(f"def f(double(N,D) X, double(N,D) Y) -> (O) {{ O(n,d) = {value} }}", x, y)
         text = f"def f(double(N,D) X, double(N,D) Y) -> (O) {{ O(n) +=! {value} }}"
