@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import torch
 from convolutions import FORWARD_3X3
 from workloads import WORKLOADS
@@ -20,6 +22,12 @@ EMBEDDING_GRAD = """def embedding_grad(float(N,D) G, int64(N) I, float(V,D) T) -
 QUANTIZED = """def quantized(uint8(M,K) A, int8(N,K) B) -> (C) {
   C(m,n) +=! int32(A(m,k)) * int32(B(n,k))
 }"""
+
+
+def block_of(executor: tc.Executor) -> dict[str, int]:
+    """The sides of the register tile of the last statement, by the names of their indices."""
+    found = re.findall(r"\.registers\((.*?)\)", str(executor.options))[-1]
+    return {name: int(size) for name, size in re.findall(r"(\w+)=(\d+)", found)}
 
 
 def floats(*sizes: int) -> torch.Tensor:

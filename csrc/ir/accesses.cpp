@@ -11,7 +11,8 @@ namespace tc::ir {
 
 namespace {
 
-// Pairs of reads that the sides of a choice have: every look at a statement compares them.
+// Of a choice, pairs of a read of one side and one of the other that are compared, whenever accesses
+// are asked for.
 constexpr size_t kMostCompared = 256;
 
 /// Adds the reads of tensors in an expression.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/numbers.h"
 #include "base/passes.h"
+#include "machine/limits.h"
 #include "plan/forms/element_blocks.h"
 #include "plan/forms/instruction_tiles.h"
 #include "plan/forms/register_tiles.h"
@@ -14,7 +15,6 @@
 #include "plan/forms/scatters.h"
 #include "plan/forms/transposed.h"
 #include "plan/members.h"
-#include "plan/model/interleaved_stores.h"
 #include "plan/notes.h"
 #include "plan/options/constraints.h"
 #include "plan/refine_tasks.h"
@@ -464,7 +464,7 @@ class Planner {
     for (size_t r = 0; r < members_.size(); ++r)
       for (size_t v = 0; v < members_.size(); ++v) {
         if (v == r || std::isinf(members_[v].cost) || !are_neighbours(members_[r]) ||
-            !is_interleaved(distance_of_results(in_, members_[v]), members_[r].extent))
+            !machine::is_interleaved(distance_of_results(in_, members_[v]), members_[r].extent))
           continue;
         Planner other(*this);
         std::vector<Member>& members = other.members_;

@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from explained import block_of
 
 import tensor_comprehensions as tc
 
@@ -20,12 +21,6 @@ SHARED = "that share what they load"
 @pytest.fixture(autouse=True)
 def described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TC_MACHINE", MACHINE)
-
-
-def block_of(executor: tc.Executor) -> dict[str, int]:
-    """Of the last statement."""
-    found = re.findall(r"\.registers\((.*?)\)", str(executor.options))[-1]
-    return {name: int(size) for name, size in re.findall(r"(\w+)=(\d+)", found)}
 
 
 def code_of(executor: tc.Executor) -> str:

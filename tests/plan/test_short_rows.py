@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 import torch
+from explained import block_of
 
 import tensor_comprehensions as tc
 
@@ -28,11 +27,6 @@ SPECTRUM = """def f(float(B,I,M,2) X, float(I,O,M,2) W) -> (Y) {
 @pytest.fixture(autouse=True)
 def described(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TC_MACHINE", MACHINE)
-
-
-def block_of(executor: tc.Executor) -> dict[str, int]:
-    found = re.findall(r"\.registers\((.*?)\)", str(executor.options))[-1]
-    return {name: int(size) for name, size in re.findall(r"(\w+)=(\d+)", found)}
 
 
 def multiply(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

@@ -14,6 +14,7 @@
 #include "codegen/math/strict_math.h"
 #include "codegen/math/vector_math.h"
 #include "codegen/names.h"
+#include "ir/expressions/narrow_floats.h"
 #include "ir/program.h"
 
 namespace tc::codegen {
@@ -123,7 +124,7 @@ class LowerMath : public IRMutator {
 
   Expr visit(const Cast* op) override {
     Type from = op->value.type();
-    if (!is_narrow(from) && !is_narrow(op->type)) return IRMutator::visit(op);
+    if (!ir::is_narrow_float(from) && !ir::is_narrow_float(op->type)) return IRMutator::visit(op);
     return convert(mutate(op->value), op->type, has_);
   }
 
@@ -139,7 +140,7 @@ class LowerMath : public IRMutator {
   Expr visit(const NE* op) override { return in_float<NE>(op); }
   template <class Node>
   Expr in_float(const Node* op) {
-    if (!is_narrow(op->a.type())) return IRMutator::visit(op);
+    if (!ir::is_narrow_float(op->a.type())) return IRMutator::visit(op);
     Expr result = Node::make(to_float(mutate(op->a)), to_float(mutate(op->b)));
     return op->type.is_bool() ? result : from_float(result, op->type);
   }

@@ -4,6 +4,7 @@
 #include "codegen/math/named.h"
 #include "codegen/math/strict_math.h"
 #include "codegen/names.h"
+#include "ir/expressions/narrow_floats.h"
 #include "ir/visit.h"
 
 namespace tc::codegen {
@@ -75,7 +76,7 @@ Expr apart_from_casts(const Expr& single) { return add(single, number(single, -0
 
 Expr to_float(const Expr& e, NarrowConversions has) {
   const Type type = e.type();
-  if (!is_narrow(type)) return e;
+  if (!ir::is_narrow_float(type)) return e;
   const bool is_half = !type.is_bfloat();
   if (is_half && has.halves) return Halide::cast<float>(e);
   if (auto value = as_const_float(e)) return FloatImm::make(Halide::Float(32), *value);
@@ -86,7 +87,7 @@ Expr to_float(const Expr& e, NarrowConversions has) {
 
 Expr from_float(const Expr& e, Type type, NarrowConversions has) {
   if (e.type() == type) return e;
-  if (!is_narrow(type)) return Halide::cast(type, e);
+  if (!ir::is_narrow_float(type)) return Halide::cast(type, e);
   Expr single = Halide::cast<float>(e);
   if (!e.type().is_float() || is_double(e)) single = apart_from_casts(single);
   const bool is_half = !type.is_bfloat();
@@ -103,7 +104,8 @@ Expr from_float(const Expr& e, Type type, NarrowConversions has) {
 Expr convert(const Expr& e, Type type, NarrowConversions has) {
   const Type from = e.type();
   Expr single = to_float(e, has);
-  if (is_narrow(from) && !from.is_bfloat() && !type.is_float()) single = apart_from_casts(single);
+  if (ir::is_narrow_float(from) && !from.is_bfloat() && !type.is_float())
+    single = apart_from_casts(single);
   return from_float(single, type, has);
 }
 

@@ -12,8 +12,6 @@ struct NarrowConversions {
   bool vectors_to_bfloat16 = false;  ///< of 16 lanes; below the smallest normal number they make 0
 };
 
-inline bool is_narrow(ir::Type type) { return type.is_float() && type.bits() == 16; }
-
 /// What is a narrow float, as a float. Every operation on narrow floats is one on float, rounded.
 ir::Expr to_float(const ir::Expr& e, NarrowConversions has);
 

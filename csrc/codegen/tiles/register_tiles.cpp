@@ -416,10 +416,9 @@ class ExpandTiles {
   static bool fills_vectors(const Result& result) {
     const std::map<size_t, int64_t>& steps = result.addressing.steps;
     const int64_t apart = steps.at(0);
-    return apart <= machine::kInterleavedRow &&
-           std::any_of(steps.begin(), steps.end(), [&](const auto& step) {
-             return step.second == 1 && result.extents[step.first] == apart;
-           });
+    return std::any_of(steps.begin(), steps.end(), [&](const auto& step) {
+      return step.second == 1 && machine::is_interleaved(apart, result.extents[step.first]);
+    });
   }
 
   /// What fills a local array and what stores it.

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ir/expressions/choices.h"
-#include "ir/expressions/walk.h"
 #include "ir/program.h"
 #include "ir/visit.h"
 
@@ -121,19 +120,5 @@ Expr widen_whole(const Expr& e) {
 }
 
 Expr widen_operations(const Expr& e) { return WidenOperations().mutate(e); }
-
-int count_narrow_operations(const Expr& e) {
-  int count = 0;
-  walk(e, [&](const Expr& part) {
-    const auto* call = part.as<Call>();
-    if (call && !read_name(call).empty()) return false;
-    const bool computes = call ? !math_name(call).empty()
-                               : part.as<Add>() || part.as<Sub>() || part.as<Mul>() ||
-                                     part.as<Div>() || part.as<Mod>();
-    count += computes && is_narrow_float(part.type());
-    return true;
-  });
-  return count;
-}
 
 }  // namespace tc::ir

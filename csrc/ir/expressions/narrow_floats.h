@@ -16,7 +16,4 @@ Expr widen_whole(const Expr& e);
 /// be a float.
 Expr widen_operations(const Expr& e);
 
-/// Operations that compute something new of narrow floats, outside of subscripts.
-int count_narrow_operations(const Expr& e);
-
 }  // namespace tc::ir

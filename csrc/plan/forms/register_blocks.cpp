@@ -436,7 +436,8 @@ class Chooser {
                                                    : machine_.scattered_store_cycles);
           bool gone = stride(0) != 1 && results > 2 * operands_.most_elements(operand.access);
           for (size_t d = 1; d < 3; ++d)
-            if (stride(d) == 1 && is_interleaved(stride(0).value_or(0), dimensions[d]->extent))
+            if (stride(d) == 1 &&
+                machine::is_interleaved(stride(0).value_or(0), dimensions[d]->extent))
               interleaved[d] +=
                   store - results * cycles_of_interleaved(dimensions[d]->extent, lanes);
           moves += store;

@@ -453,7 +453,7 @@ class StatementEstimate {
     const int64_t apart = stride.value_or(0) / element;
     for (size_t i = 0; i < extents_.size(); ++i)
       if (nest_.register_tile && write.strides[i] == element &&
-          is_interleaved(apart, nest_.block[i]))
+          machine::is_interleaved(apart, nest_.block[i]))
         return cycles_of_interleaved(apart, nest_.lanes);
     for (size_t i = 0; i < extents_.size(); ++i)
       if (nest_.block[i] >= kShortRun && write.strides[i] == element)

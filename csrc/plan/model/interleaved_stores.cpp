@@ -2,13 +2,7 @@
 
 #include <cmath>
 
-#include "machine/limits.h"
-
 namespace tc::plan {
-
-bool is_interleaved(int64_t apart, int64_t row) {
-  return apart > 1 && apart == row && apart <= machine::kInterleavedRow;
-}
 
 double cycles_of_interleaved(int64_t apart, int lanes) {
   // Of powers of two, pairs of vectors are interleaved step by step; of other rows, every vector of
