@@ -1,8 +1,10 @@
 #include "ir/accesses.h"
 
 #include <algorithm>
+#include <map>
 
 #include "ir/expressions/choices.h"
+#include "ir/expressions/integer_value.h"
 #include "ir/loops.h"
 #include "ir/scan.h"
 #include "ir/visit.h"
@@ -11,8 +13,8 @@ namespace tc::ir {
 
 namespace {
 
-// Of a choice, pairs of a read of one side and one of the other that are compared, whenever accesses
-// are asked for.
+// Of a choice, pairs of a read of one side and one of the other that are compared, whenever
+// accesses are asked for.
 constexpr size_t kMostCompared = 256;
 
 /// Adds the reads of tensors in an expression.
@@ -66,6 +68,26 @@ bool same_element(const MemoryAccess& a, const MemoryAccess& b) {
   return a.tensor == b.tensor &&
          std::equal(a.subscripts.begin(), a.subscripts.end(), b.subscripts.begin(),
                     b.subscripts.end(), [](const Expr& x, const Expr& y) { return equal(x, y); });
+}
+
+bool in_one_window(const MemoryAccess& a, const MemoryAccess& b, const Layout& layout,
+                   const std::vector<Iterator>& domain, int64_t window) {
+  if (a.tensor != b.tensor) return false;
+  std::map<std::string, int64_t> origin;
+  for (const Iterator& iterator : domain) origin[iterator.name] = 0;
+  int64_t place_a = 0, place_b = 0;
+  for (size_t d = 0; d < a.subscripts.size(); ++d) {
+    for (const auto& [name, zero] : origin) {
+      const auto step = step_along(a.subscripts[d], name);
+      if (!step || step != step_along(b.subscripts[d], name)) return false;
+    }
+    const auto at_a = integer_value(a.subscripts[d], origin);
+    const auto at_b = integer_value(b.subscripts[d], origin);
+    if (!at_a || !at_b) return false;
+    place_a += *at_a * layout.strides[d];
+    place_b += *at_b * layout.strides[d];
+  }
+  return Halide::Internal::div_imp(place_a, window) == Halide::Internal::div_imp(place_b, window);
 }
 
 std::string access_text(const MemoryAccess& access) {

@@ -24,6 +24,12 @@ std::vector<MemoryAccess> accesses(const Program& program, const Statement& stat
 /// Whether two accesses are of the same element for all iterators.
 bool same_element(const MemoryAccess& a, const MemoryAccess& b);
 
+/// Whether two reads of a tensor, over the same iterators, lie in one run of `window` elements that
+/// begins at a multiple of it, counted from where both are with all iterators 0. `a` and `b` move
+/// alike.
+bool in_one_window(const MemoryAccess& a, const MemoryAccess& b, const Layout& layout,
+                   const std::vector<Iterator>& domain, int64_t window);
+
 /// "B(k, n)": the same for two reads of a statement only where they are of the same element.
 std::string access_text(const MemoryAccess& access);
 

@@ -113,8 +113,51 @@ Expr hyperbolic(const Expr& x, bool cosine) {
   return Halide::cast(x.type(), result);
 }
 
+/// The same of a double. Quarters of 2^n and 2^-n stand for them: where the result is finite, 2^n
+/// may not be.
+Expr hyperbolic_of_double(const Expr& x, bool cosine) {
+  Names names;
+  // Beyond this the result is infinite.
+  const Expr t = names(at_most(Halide::abs(x), 710.6));
+  const Expr result = reduce(t, 1, [&](const Expr& r, const Expr& power) {
+    Names inside;
+    const FloatFormat format = format_of(r);
+    const Expr quarter =
+        inside(from_bits(bits_of(power) - integer(r, 2LL << format.fraction_bits)));
+    const Expr ones = integer(r, int64_t{2 * format.bias - 2} << format.fraction_bits);
+    // Beyond 20 it disappears beside 2^n.
+    const Expr reciprocal =
+        inside(select(less(t, number(t, 40)), from_bits(ones - bits_of(power)), number(t, 0)));
+    const Expr sum = inside(add(quarter, reciprocal)), difference = subtract(quarter, reciprocal);
+    const Expr z = inside(multiply(r, r));
+    // For |r| <= log(2) / 2, terms of the series: 2^-57.
+    const Expr beyond =
+        polynomial(z, {1.6059043836821613e-10, 2.505210838544172e-08, 2.7557319223985893e-06,
+                       0.0001984126984126984, 0.008333333333333333, 0.16666666666666666});
+    const Expr sine = inside(add(multiply(multiply(r, z), beyond), r));
+    const Expr even = inside(
+        polynomial(z, {1.1470745597729725e-11, 2.08767569878681e-09, 2.755731922398589e-07,
+                       2.48015873015873e-05, 0.001388888888888889, 0.041666666666666664, 0.5, 1}));
+    const Expr half = cosine ? add(multiply(sum, even), multiply(difference, sine))
+                             : add(multiply(sum, sine), multiply(difference, even));
+    return inside.around(multiply(half, number(half, 2)));
+  });
+  if (cosine) return names.around(result);
+  // Below 1 differences would lose digits: terms of the series, 2^-64.
+  const Expr z = names(multiply(t, t));
+  const Expr p =
+      polynomial(z, {8.22063524662433e-18, 2.8114572543455206e-15, 7.647163731819816e-13,
+                     1.6059043836821613e-10, 2.505210838544172e-08, 2.7557319223985893e-06,
+                     0.0001984126984126984, 0.008333333333333333, 0.16666666666666666});
+  const Expr near = add(multiply(multiply(t, z), p), t);
+  return names.around(select(less(t, number(t, 1)), near, result));
+}
+
 /// 2^n of a whole n whose result is a normal number.
-Expr power_of_two(const Expr& n) { return from_bits((n + 127) << 23); }
+Expr power_of_two(const Expr& like, const Expr& n) {
+  const FloatFormat format = format_of(like);
+  return from_bits((n + integer(like, format.bias)) << format.fraction_bits);
+}
 
 }  // namespace
 
@@ -168,24 +211,32 @@ Expr hyperbolic_tangent(const Expr& x) {
 
 Expr hyperbolic_sine(const Expr& x) {
   // Zero keeps its sign.
-  return with_sign_of(x, hyperbolic(x, false));
+  return with_sign_of(x, is_double(x) ? hyperbolic_of_double(x, false) : hyperbolic(x, false));
 }
 
-Expr hyperbolic_cosine(const Expr& x) { return hyperbolic(x, true); }
+Expr hyperbolic_cosine(const Expr& x) {
+  return is_double(x) ? hyperbolic_of_double(x, true) : hyperbolic(x, true);
+}
 
 Expr exponential_of_two(const Expr& x) {
   const Expr magic = rounding_shift(x);
   Names names;
-  const Expr y = names(between(-151, x, 129));
+  const Expr y = names(is_double(x) ? between(-1076, x, 1025) : between(-151, x, 129));
   const Expr shifted = names(add(y, magic));
   const Expr r = names(subtract(y, subtract(shifted, magic)));
   const Expr n = names(bits_of(shifted) - bits_of(magic));
-  // Fitted for the smallest relative error, 2^-29. In two factors, since 2^n alone may be out of
-  // range.
-  const Expr p = polynomial(
-      r, {0.000153533416, 0.00133989006, 0.00961843785, 0.0555033237, 0.240226477, 0.693147182, 1});
-  const Expr half = n >> 1;
-  return names.around(multiply(multiply(p, power_of_two(half)), power_of_two(n - half)));
+  // Fitted for the smallest relative error: 2^-29, of double 2^-55. In two factors, since 2^n alone
+  // may be out of range.
+  const Expr p =
+      is_double(x)
+          ? polynomial(r, {2.5729324177362305e-11, 4.4558179083360645e-10, 7.0548973041554995e-09,
+                           1.0178057087733941e-07, 1.3215486808705563e-06, 1.5252733841556773e-05,
+                           0.00015403530393370734, 0.001333355814640647, 0.00961812910762848,
+                           0.055504108664821625, 0.24022650695910072, 0.6931471805599453, 1})
+          : polynomial(r, {0.000153533416, 0.00133989006, 0.00961843785, 0.0555033237, 0.240226477,
+                           0.693147182, 1});
+  const Expr half = names(n >> 1);
+  return names.around(multiply(multiply(p, power_of_two(x, half)), power_of_two(x, n - half)));
 }
 
 Expr exponential_of_two_for_floats(const Expr& t) {
@@ -201,13 +252,25 @@ Expr exponential_of_two_for_floats(const Expr& t) {
 }
 
 /// 1 - exp(-|x| p(|x|)) with a polynomial p for -log(erfc(x)) / x that was fitted for the smallest
-/// relative error of the result: 2^-28.
+/// relative error of the result: 2^-28, of double 2^-54.
 Expr error_function(const Expr& x) {
   // Beyond this the result is 1.
-  return named(at_most(Halide::abs(x), 3.95), [&](const Expr& t) {
+  return named(at_most(Halide::abs(x), is_double(x) ? 5.93 : 3.95), [&](const Expr& t) {
     // Of the factor 1.128... a part that is more exact.
-    Expr p = polynomial(t, {-9.25565641e-06, 0.0001176356, -0.00063281566, 0.00166698656,
-                            -0.000160352377, -0.0191530896, 0.102777838, 0.636619381, 0.128379167});
+    Expr p =
+        is_double(x)
+            ? polynomial(t,
+                         {-3.58682102093838e-15,   1.6127050101390774e-13,  -3.360318490518735e-12,
+                          4.297184645189348e-11,   -3.757104174530096e-10,  2.35845267167049e-09,
+                          -1.0764444421584629e-08, 3.455513504222852e-08,   -6.565586518906268e-08,
+                          -1.1868661245857156e-08, 5.708954721337836e-07,   -2.0375310488578897e-06,
+                          3.1333162728653647e-06,  3.1693826697442106e-06,  -2.957548277762899e-05,
+                          6.442038092380714e-05,   2.590453354028781e-05,   -0.0005901324392592214,
+                          0.0016962076715714557,   -0.00020919485413082054, -0.01912844699307934,
+                          0.1027726033013146,      0.636619772367591,       0.12837916709551256})
+            : polynomial(
+                  t, {-9.25565641e-06, 0.0001176356, -0.00063281566, 0.00166698656, -0.000160352377,
+                      -0.0191530896, 0.102777838, 0.636619381, 0.128379167});
     Expr exponent = multiply(add(multiply(p, t), t), number(t, -1));
     return with_sign_of(x, multiply(minus_one_within_range(exponent), number(t, -1)));
   });

@@ -10,13 +10,12 @@ namespace tc::codegen {
 ir::Expr exponential(const ir::Expr& x);
 ir::Expr exponential_minus_one(const ir::Expr& x);
 ir::Expr hyperbolic_tangent(const ir::Expr& x);
-/// Of float alone. Exact for whole numbers.
+/// Exact for whole numbers.
 ir::Expr exponential_of_two(const ir::Expr& x);
-/// Of float alone.
 ir::Expr hyperbolic_sine(const ir::Expr& x);
 ir::Expr hyperbolic_cosine(const ir::Expr& x);
-/// Of float alone.
 ir::Expr error_function(const ir::Expr& x);
+/// Of float alone.
 ir::Expr complementary_error_function(const ir::Expr& x);
 /// 2^t of a double whose magnitude is 200 at most, within 2^-34 of it: exact enough for floats.
 ir::Expr exponential_of_two_for_floats(const ir::Expr& t);

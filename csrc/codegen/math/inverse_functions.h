@@ -1,5 +1,5 @@
-// Inverse functions of sines, cosines and tangents, circular and hyperbolic, of floats, in strict
-// operations without calls.
+// Inverse functions of sines, cosines and tangents, circular and hyperbolic, of float or double, in
+// strict operations without calls.
 #pragma once
 
 #include "ir/halide.h"

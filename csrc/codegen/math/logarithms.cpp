@@ -95,9 +95,20 @@ Expr logarithm_of_one_plus(const Expr& x) {
 Expr logarithm_to_two(const Expr& x) {
   Expr result = split_float(x, [](const Expr& one_more, const Expr& e) {
     return named(one_more, [&](const Expr& f) {
-      // log2(1 + f) = f + f * p(f), of which p was fitted for the smallest relative error: 2^-28.
-      Expr p = polynomial(f, {-0.187833369, 0.203238726, -0.175262302, 0.201698661, -0.240699813,
-                              0.288718313, -0.360668778, 0.480895817, -0.72134757, 0.442695051});
+      // log2(1 + f) = f + f * p(f), of which p was fitted for the smallest relative error: 2^-28,
+      // of double 2^-55.
+      Expr p =
+          is_double(f)
+              ? polynomial(f, {-0.11762772904378664, 0.12294765124062544,  -0.05689045380457881,
+                               0.06004862131254744,  -0.08254191835856499, 0.08735640184157033,
+                               -0.0899401890905651,  0.09594191829454012,  -0.10306348777459579,
+                               0.1109909588745224,   -0.12022405102512942, 0.13115353666891527,
+                               -0.1442695169612666,  0.16029946239408985,  -0.18033687993121478,
+                               0.2060992913682001,   -0.24044917348278044, 0.2885390081791326,
+                               -0.3606737602222373,  0.48089834696298406,  -0.7213475204444817,
+                               0.4426950408889634})
+              : polynomial(f, {-0.187833369, 0.203238726, -0.175262302, 0.201698661, -0.240699813,
+                               0.288718313, -0.360668778, 0.480895817, -0.72134757, 0.442695051});
       return add(multiply_exponent(e, f, 1), add(multiply(p, f), f));
     });
   });
@@ -108,12 +119,14 @@ Expr logarithm_to_ten(const Expr& x) {
   Expr result = split_float(x, [](const Expr& one_more, const Expr& e) {
     return named(one_more, [&](const Expr& f) {
       // Both factors are in two parts, of which the first has few bits.
-      Expr square =
-          multiply(multiply(logarithm_beyond_linear(f), multiply(f, f)), number(f, 0.434294482));
-      Expr low = add(multiply_exponent(e, f, 4.6050389811952e-06),
-                     add(multiply(f, number(f, -0.00320551809675)), square));
+      const double first = is_double(f) ? 0.3010299956640665 : 0.301025390625;
+      const double second = is_double(f) ? -8.532344317057107e-14 : 4.6050389811952e-06;
+      Expr square = multiply(multiply(logarithm_beyond_linear(f), multiply(f, f)),
+                             number(f, 0.4342944819032518));
+      Expr low = add(multiply_exponent(e, f, second),
+                     add(multiply(f, number(f, -0.0032055180967481725)), square));
       Expr near = add(multiply(f, number(f, 0.4375)), low);
-      return add(multiply_exponent(e, f, 0.301025390625), near);
+      return add(multiply_exponent(e, f, first), near);
     });
   });
   return select(is_positive_finite(x), result, outside_of_logarithm(x, x));

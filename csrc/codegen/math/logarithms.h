@@ -12,9 +12,9 @@ namespace tc::codegen {
 ir::Expr logarithm(const ir::Expr& x);
 /// log(1 + x).
 ir::Expr logarithm_of_one_plus(const ir::Expr& x);
-/// Of float alone. Exact for powers of two.
+/// Exact for powers of two.
 ir::Expr logarithm_to_two(const ir::Expr& x);
-/// Of float alone. Exact for powers of ten.
+/// Exact for powers of ten.
 ir::Expr logarithm_to_ten(const ir::Expr& x);
 /// log(u) of a double that is not denormal, with as many digits as a float has.
 ir::Expr logarithm_for_floats(const ir::Expr& u);

@@ -84,19 +84,34 @@ Expr short_power(const Expr& x, double exponent) {
   return Halide::cast(x.type(), exponent < 0 ? divide(number(power, 1), power) : power);
 }
 
-/// Of float, in double: of the bits of a number a third is a first guess, of which two steps of
-/// Halley's method leave 2^-40 (Kahan's cube root).
+/// In double: of the bits of a number a third is a first guess, of which two steps of Halley's
+/// method leave 2^-40 (Kahan's cube root), and one more all digits.
 Expr cube_root(const Expr& x) {
   const int lanes = x.type().lanes();
   Names names;
-  const Expr a = names(Halide::cast(Halide::Float(64, lanes), Halide::abs(x)));
+  Expr a = names(Halide::cast(Halide::Float(64, lanes), Halide::abs(x))), scale;
+  if (is_double(x)) {
+    // Denormal numbers have no exponent to take a third of, and three times a large one is
+    // infinite.
+    const Expr small = names(less(a, number(a, 1e-300))), large = names(less(number(a, 1e300), a));
+    const auto by = [&](double of_small, double of_large) {
+      return select(small, number(a, of_small), select(large, number(a, of_large), number(a, 1)));
+    };
+    scale = names(by(0x1p-18, 0x1p18));
+    a = names(multiply(a, by(0x1p54, 0x1p-54)));
+  }
   const Expr high = Halide::cast(Halide::UInt(32, lanes), bits_of(a) >> 32);
   const Expr third = high / Halide::Internal::make_const(high.type(), 3) +
                      Halide::Internal::make_const(high.type(), 715094163);
   Expr root = names(from_bits(Halide::cast(Halide::Int(64, lanes), third) << 32));
   for (int steps = 0; steps < 2; ++steps) {
     const Expr cube = names(multiply(multiply(root, root), root));
-    root = names(divide(multiply(root, add(add(a, a), cube)), add(a, add(cube, cube))));
+    root = names(multiply(root, divide(add(add(a, a), cube), add(a, add(cube, cube)))));
+  }
+  if (is_double(x)) {
+    const Expr cube = names(multiply(multiply(root, root), root));
+    const Expr rest = divide(subtract(a, cube), add(a, add(cube, cube)));
+    root = multiply(add(multiply(root, rest), root), scale);
   }
   // Zero, infinity and NaN are their own roots.
   const Expr magnitude = select(is_positive_finite(a), root, a);
@@ -139,30 +154,35 @@ Expr hypotenuse(const Expr& x, const Expr& y) {
 
 Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
   using Function = Expr (*)(const Expr&);
-  static const std::map<std::string, Function> both = {{"exp", exponential},
-                                                       {"expm1", exponential_minus_one},
-                                                       {"log", logarithm},
-                                                       {"log1p", logarithm_of_one_plus},
-                                                       {"tanh", hyperbolic_tangent}};
-  static const std::map<std::string, Function> single = {
-      {"acos", arc_cosine},         {"acosh", area_hyperbolic_cosine},
-      {"asin", arc_sine},           {"asinh", area_hyperbolic_sine},
-      {"atan", arc_tangent},        {"atanh", area_hyperbolic_tangent},
-      {"cbrt", cube_root},          {"cosh", hyperbolic_cosine},
-      {"sinh", hyperbolic_sine},    {"log10", logarithm_to_ten},
-      {"erf", error_function},      {"erfc", complementary_error_function},
-      {"exp2", exponential_of_two}, {"log2", logarithm_to_two}};
+  static const std::map<std::string, Function> functions = {{"acos", arc_cosine},
+                                                            {"acosh", area_hyperbolic_cosine},
+                                                            {"asin", arc_sine},
+                                                            {"asinh", area_hyperbolic_sine},
+                                                            {"atan", arc_tangent},
+                                                            {"atanh", area_hyperbolic_tangent},
+                                                            {"cbrt", cube_root},
+                                                            {"cosh", hyperbolic_cosine},
+                                                            {"erf", error_function},
+                                                            {"exp", exponential},
+                                                            {"exp2", exponential_of_two},
+                                                            {"expm1", exponential_minus_one},
+                                                            {"log", logarithm},
+                                                            {"log10", logarithm_to_ten},
+                                                            {"log1p", logarithm_of_one_plus},
+                                                            {"log2", logarithm_to_two},
+                                                            {"sinh", hyperbolic_sine},
+                                                            {"tanh", hyperbolic_tangent}};
   const bool is_single = arguments[0].type().bits() == 32;
-  if (auto found = both.find(name); found != both.end()) return named(arguments[0], found->second);
-  if (auto found = single.find(name); found != single.end() && is_single)
+  if (auto found = functions.find(name); found != functions.end())
     return named(arguments[0], found->second);
-  if (name != "pow" && (!is_single || (name != "atan2" && name != "hypot"))) return {};
+  if (name == "erfc" && is_single) return named(arguments[0], complementary_error_function);
+  if (name != "pow" && name != "atan2" && (name != "hypot" || !is_single)) return {};
   Names names;
   const Expr x = names(arguments[0]);
   if (name == "pow")
     if (const auto exponent = as_const_float(arguments[1]))
       if (const Expr power = short_power(x, *exponent); power.defined()) return names.around(power);
-  if (!is_single) return {};
+  if (!is_single && name != "atan2") return {};
   const Expr y = names(arguments[1]);
   const auto function = name == "pow" ? power : name == "atan2" ? arc_tangent_of_two : hypotenuse;
   return names.around(function(x, y));

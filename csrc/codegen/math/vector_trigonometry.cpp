@@ -87,6 +87,19 @@ Expr cosine(const Expr& x) {
   });
 }
 
+/// sin(x) / cos(x), or -cos(x) / sin(x), of what is left of x.
+Expr tangent_of_double(const Expr& x) {
+  Expr result = reduce(x, [](const Expr& r, const Expr& n) {
+    Names names;
+    const Expr sine = names(sine_near_zero(r)), cosine = names(cosine_near_zero(r));
+    const Expr odd = names(is_odd(n));
+    const Expr over = select(odd, multiply(cosine, number(r, -1)), sine);
+    return names.around(divide(over, select(odd, sine, cosine)));
+  });
+  // Zero keeps its sign.
+  return select(equal(x, number(x, 0)), x, result);
+}
+
 /// Of float, by double: in float the reciprocal of what is rounded already would be too far off.
 Expr tangent(const Expr& x) {
   const Expr wide = Halide::cast(Halide::Float(64, x.type().lanes()), x);
@@ -158,6 +171,7 @@ const VectorForm* vector_form(const Call* op) {
       {"cos_f32", kOfAngle<cosine>},
       {"cos_f64", kOfAngle<cosine>},
       {"tan_f32", kOfAngle<tangent>},
+      {"tan_f64", kOfAngle<tangent_of_double>},
       {"fmodf", kOfQuotient<truncated_remainder>},
       {"remainderf", kOfQuotient<rounded_remainder>}};
   if (op->call_type != Call::PureExtern || op->type.is_vector()) return nullptr;

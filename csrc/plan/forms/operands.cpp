@@ -139,6 +139,13 @@ Operands::Operands(const ClusterContext& in, const std::vector<Member>& members)
     for (const Member& member : members)
       update.iterators[member.position] = &iterator_along(cluster, member, s);
     for (const ir::MemoryAccess& access : accesses(in.program, *statement->source)) {
+      const auto same = std::find_if(
+          update.operands.begin(), update.operands.end(),
+          [&](const Operand& operand) { return same_element(operand.access, access); });
+      if (!access.write && same != update.operands.end()) {
+        same->access.conditional &= access.conditional;
+        continue;
+      }
       update.operands.push_back({access, {}});
       for (const ir::Iterator* iterator : update.iterators)
         update.operands.back().strides.push_back(

@@ -70,7 +70,7 @@ struct Operand {
 struct Update {
   const ScopStatement* statement = nullptr;
   std::vector<const ir::Iterator*> iterators;  ///< by position of the member
-  std::vector<Operand> operands;               ///< reads, then the write
+  std::vector<Operand> operands;               ///< reads, equal ones once, then the write
   std::vector<int> outer;  ///< positions of the iterators that are loops around the cluster
 };
 

@@ -1,27 +1,19 @@
 #include "plan/forms/register_blocks.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdlib>
 #include <limits>
-#include <optional>
-#include <set>
-#include <string>
 
 #include "base/numbers.h"
 #include "ir/operations.h"
 #include "machine/limits.h"
-#include "plan/forms/block_effort.h"
+#include "plan/forms/block_steps.h"
 #include "plan/forms/block_tiles.h"
 #include "plan/model/estimate.h"
-#include "plan/model/interleaved_stores.h"
 
 namespace tc::plan {
 namespace {
 
-// A run of results too short to transpose.
-constexpr int64_t kShortRun = 4;
 // Cycles to begin a run of results that are transposed on their way to memory: long runs touch
 // fewer lines (measured: 13 x 32 beside 6 x 64 is 1.2 times faster where rows lie along memory).
 constexpr double kRun = 4;
@@ -33,18 +25,6 @@ constexpr int64_t kMostVectorsAlone = 12;
 // fewer loads (measured: 12 x 81 x 64 x 81 with 9 x 48 instead of 6 x 64 1.1 times faster, 43 x 768
 // x 2304 with 9 x 48 instead of 5 x 64 1.05 times).
 constexpr double kEqual = 1.005, kLighter = 0.95;
-// Cycles to fetch and put back a result between two tiles of a reduction, where results do not
-// lie along the vector and have left the cache (measured at rows of 64 KiB).
-constexpr double kScatteredReload = 16;
-// Loads that every lane, or the scalar that all lanes share, has to be asked for.
-constexpr double kMaskedLoad = 2, kConditionalLoad = 8;
-
-// Lanes up to so far apart are loads of all in between, and permutations, which take the place of
-// multiply-adds (measured: 3 channels of 224 x 224 in steps of two, filters of 7 x 7, take 1.5
-// times as long so as with filters along the vector).
-constexpr int64_t kNear = 4;
-constexpr double kNearLoad = 6;
-
 // Operations of a block's step, which is unrolled (measured: a position among halfs took LLVM 2.6 s
 // with 27 results in a block, 0.6 s within this limit).
 constexpr int64_t kMostOperations = 480;
@@ -70,13 +50,13 @@ class Chooser {
         members_(members),
         limits_(limits),
         operands_(in, members),
-        most_lanes_(count_lanes(in.cluster, in.program, machine_.vector_bits)),
-        staying_(find_staying()) {
+        statements_(in, operands_),
+        most_lanes_(statements_.most_lanes()),
+        result_registers_(statements_.registers_of_results()) {
     for (const Update& update : operands_.updates()) {
       const ir::Statement& source = *update.statement->source;
       (source.reduction == ir::Reduction::None ? later_ : operations_) +=
           ir::count_instructions(source.value);
-      result_registers_ = std::max(result_registers_, ir::registers_of_results(source));
     }
   }
 
@@ -132,14 +112,10 @@ class Chooser {
   void try_rows(const BlockMembers& dimensions) {
     const auto [vector, row, outer_row] = dimensions;
     const int lanes = lanes_of_block(vector->extent, most_lanes_);
-    std::vector<PackedRead> packed;
-    std::vector<CopyCost> copies;
-    double moves = 0, reloads = 0;
-    std::array<double, 3> interleaved = {};
-    std::vector<Step> steps =
-        describe(dimensions, lanes, packed, copies, moves, reloads, interleaved);
+    BlockSteps described = statements_.describe(dimensions, lanes);
+    const std::vector<Step>& steps = described.steps;
+    std::vector<PackedRead>& packed = described.packed;
 
-    const double runs = row ? count_run_results(*vector, *row) : 0;
     const BlockShape extents = {vector->extent, row ? row->extent : 1,
                                 outer_row ? outer_row->extent : 1};
     double rest = static_cast<double>(outer_iterations(in_.cluster));
@@ -181,19 +157,19 @@ class Chooser {
             continue;
           for (PackedRead& read : packed) read.width = width_of(read, dimensions, size);
           double tiles = count_reduction_tiles(packed);
-          double moved = moves + (tiles - 1) * reloads;
+          double moved = described.moves + (tiles - 1) * described.reloads;
           for (size_t d = 1; d < 3; ++d)
-            if (size[d] == extents[d]) moved -= interleaved[d];
+            if (size[d] == extents[d]) moved -= described.interleaved[d];
           std::vector<int64_t> points(members_.size(), 1);
           for (size_t d = 0; d < 3; ++d)
             if (dimensions[d]) points[dimensions[d]->position] = size[d];
           double copied = 0;
-          for (const CopyCost& copy : copies) {
+          for (const CopyCost& copy : described.copies) {
             const double cycles = copy.cycles(points);
             copied += cycles;
             if (copy.counts) moved += cycles;
           }
-          moved += kRun * runs / static_cast<double>(rows);
+          moved += kRun * described.runs / static_cast<double>(rows);
           Effort effort = tiles_effort(steps, extents, size, lanes);
           double cycles = rest * effort.cycles + moved;
           double& fewest = vectors_.emplace(vector->position, cycles).first->second;
@@ -300,18 +276,6 @@ class Chooser {
     return std::max<int64_t>(1, static_cast<int64_t>(std::ceil(machine_.multiply_latency / row)));
   }
 
-  /// Results that lie along the rows instead of the vector.
-  double count_run_results(const Member& vector, const Member& row) const {
-    double results = 0;
-    for (const Update& update : operands_.updates())
-      for (const Operand& operand : update.operands)
-        if (operand.access.write && !is_stored_later(update, operand) &&
-            operand.strides[vector.position] != 1 && operand.strides[row.position] == 1 &&
-            row.extent >= kShortRun)
-          results += volume(*update.statement, [](const ir::Iterator& i) { return !i.reduction; });
-    return results;
-  }
-
   /// Registers for vectors of operands: those that serve several rows wait for all of them, and
   /// LLVM orders a step's multiply-adds as it likes.
   static int64_t count_held(const std::vector<Step>& steps, const BlockShape& block) {
@@ -404,154 +368,16 @@ class Chooser {
     return tile;
   }
 
-  /// The loads of a step of every statement, what copies cost, and the cycles of moving all results
-  /// between registers and memory once, and of doing so between two tiles of the reduction;
-  /// `interleaved` says how many fewer the first are where a block has all of a dimension.
-  std::vector<Step> describe(const BlockMembers& dimensions, int lanes,
-                             std::vector<PackedRead>& packed, std::vector<CopyCost>& copies,
-                             double& moves, double& reloads,
-                             std::array<double, 3>& interleaved) const {
-    std::vector<Step> steps;
-    for (const Update& update : operands_.updates()) {
-      const ScopStatement& statement = *update.statement;
-      Step step;
-      step.vector_bytes = machine_.vector_bits / 8;
-      step.parts =
-          std::max(1.0, step.vector_bytes * lanes / most_lanes_ / (machine_.step_bits() / 8.0));
-      step.repeats = volume(statement, [](const ir::Iterator& i) { return i.reduction; });
-      step.registers = result_registers_;
-      for (const Operand& operand : update.operands) {
-        auto stride = [&](size_t d) -> std::optional<int64_t> {
-          return dimensions[d] ? operand.strides[dimensions[d]->position] : 0;
-        };
-        if (operand.access.write) {
-          if (staying_.count(operand.access.tensor) || is_stored_later(update, operand)) continue;
-          double results = volume(statement, [](const ir::Iterator& i) { return !i.reduction; });
-          bool run = stride(1) == 1 && dimensions[1]->extent >= kShortRun;
-          int bytes = in_.program.tensor(operand.access.tensor).type.bytes();
-          bool far = std::abs(stride(0).value_or(0)) * bytes >= kPageBytes;
-          double store = results * (stride(0) == 1 ? 1.0 / lanes
-                                    : run          ? machine_.transposed_store_cycles
-                                    : far          ? machine_.far_store_cycles
-                                                   : machine_.scattered_store_cycles);
-          bool gone = stride(0) != 1 && results > 2 * operands_.most_elements(operand.access);
-          for (size_t d = 1; d < 3; ++d)
-            if (stride(d) == 1 &&
-                machine::is_interleaved(stride(0).value_or(0), dimensions[d]->extent))
-              interleaved[d] +=
-                  store - results * cycles_of_interleaved(dimensions[d]->extent, lanes);
-          moves += store;
-          reloads += gone ? results * kScatteredReload : 2 * store;
-          continue;
-        }
-        if (is_held(operand)) continue;
-        Load load;
-        for (size_t d = 0; d < 3; ++d) load.moves[d] = stride(d) != 0;
-        load.footprint = operands_.footprint(update, operand);
-        for (Footprint::Dimension& dimension : load.footprint.dimensions) {
-          std::vector<std::optional<int64_t>> steps(3, 0);
-          for (size_t d = 0; d < 3; ++d)
-            if (dimensions[d]) steps[d] = dimension.steps[dimensions[d]->position];
-          dimension.steps = steps;
-        }
-        bool apart = stride(0) != 1;
-        const double pass = operands_.pass_saved_by_copies(operand);
-        if (load.moves[0] && (apart || pass > 0 || operands_.is_leaping(update, operand))) {
-          if (auto read = operands_.pack(update, operand, *dimensions[0])) {
-            packed.push_back(*read);
-            load.packed = true;
-            copies.push_back(operands_.cost_of_copies(update, operand));
-            copies.back().counts = apart;
-          } else if (apart) {
-            const int64_t step = std::abs(stride(0).value_or(lanes));
-            bool near = step <= kNear && !operand.access.conditional;
-            // Backwards, one load is permuted.
-            load.cost = near ? kNearLoad * std::max(0.5, static_cast<double>(step - 1)) : 2 * lanes;
-          }
-        }
-        if (!load.packed) moves += pass;
-        load.scattered =
-            load.moves[0] && !load.packed && operands_.near_bytes(update, operand, 1) > 0;
-        const int64_t element = in_.program.tensor(operand.access.tensor).type.bytes();
-        for (size_t d = 1; d < 3; ++d) load.bytes[d] = std::abs(stride(d).value_or(0)) * element;
-        load.steps_of_a_line = operands_.steps_of_a_line(update, operand);
-        if (stride(0) == 1 && !load.packed && stride(1) && stride(2) &&
-            ir::count_functions(statement.source->value) == 0) {
-          load.along_block = {{lanes, 1}, {*stride(1), 1}, {*stride(2), 1}};
-          load.along_terms = walks_of_terms(statement, operand);
-        }
-        if (operand.access.conditional) load.cost *= load.moves[0] ? kMaskedLoad : kConditionalLoad;
-        step.loads.push_back(load);
-      }
-      steps.push_back(step);
-    }
-    return steps;
-  }
-
-  /// Along the reductions of a statement; nothing where one of them goes as data says.
-  std::vector<Walk> walks_of_terms(const ScopStatement& statement, const Operand& read) const {
-    std::vector<Walk> walks;
-    for (const ir::Iterator& iterator : statement.source->domain) {
-      if (!iterator.reduction) continue;
-      const auto step =
-          stride_along(read.access, in_.layouts.at(read.access.tensor), iterator.name);
-      if (!step) return {};
-      walks.push_back({*step, extent_of(iterator)});
-    }
-    return walks;
-  }
-
-  /// Whether a read finds in registers what a statement of the cluster has written there.
-  bool is_held(const Operand& read) const {
-    for (const Update& update : operands_.updates())
-      for (const Operand& written : update.operands)
-        if (written.access.write && written.access.tensor == read.access.tensor &&
-            written.strides == read.strides)
-          return true;
-    return false;
-  }
-
-  /// Whether a result stays in registers for a later statement of the cluster that writes it.
-  bool is_stored_later(const Update& update, const Operand& written) const {
-    bool later = false;
-    for (const Update& other : operands_.updates()) {
-      if (later && other.operands.back().access.tensor == written.access.tensor &&
-          other.operands.back().strides == written.strides)
-        return true;
-      later = later || &other == &update;
-    }
-    return false;
-  }
-
-  /// Temporaries that no other cluster knows of.
-  std::set<std::string> find_staying() const {
-    std::set<std::string> staying;
-    for (const ScopStatement* statement : in_.cluster.statements) {
-      const std::string& tensor = statement->source->tensor;
-      if (in_.program.tensor(tensor).role == ir::TensorRole::Temporary) staying.insert(tensor);
-    }
-    for (const ir::Statement& source : in_.program.statements) {
-      if (staying.empty()) break;
-      bool here = std::any_of(
-          in_.cluster.statements.begin(), in_.cluster.statements.end(),
-          [&](const ScopStatement* statement) { return statement->source->name == source.name; });
-      if (here) continue;
-      for (const ir::MemoryAccess& access : accesses(in_.program, source))
-        staying.erase(access.tensor);
-    }
-    return staying;
-  }
-
   const ClusterContext in_;
   const CpuMachine& machine_;
   const std::vector<Member>& members_;
   const BlockLimits& limits_;
   const Operands operands_;
+  const BlockStatements statements_;
   const int most_lanes_;
-  const std::set<std::string> staying_;  ///< results that are not stored
-  int64_t operations_ = 0;               ///< of all sums at one point
-  int64_t later_ = 0;                    ///< of what is computed of them, at one point
-  int result_registers_ = 1;             ///< of a vector of results
+  const int result_registers_;  ///< of a vector of results
+  int64_t operations_ = 0;      ///< of all sums at one point
+  int64_t later_ = 0;           ///< of what is computed of them, at one point
   Best best_;
   std::vector<RegisterBlock> others_;  ///< the best of all members with each number of vectors
   std::map<int, double> vectors_;

@@ -11,6 +11,8 @@
 #include "base/memory.h"
 #include "base/notes.h"
 #include "base/numbers.h"
+#include "ir/expressions/choices.h"
+#include "ir/expressions/reads.h"
 #include "ir/operations.h"
 #include "ir/scan.h"
 #include "isa/instructions.h"
@@ -230,6 +232,19 @@ class StatementEstimate {
     return static_cast<double>(divide_up(bits, static_cast<int64_t>(machine_.step_bits())));
   }
 
+  /// Whether the indices of a condition are those of unrolled loops alone, so that nothing is
+  /// chosen when the program runs.
+  bool is_unrolled(const ir::Expr& condition) const {
+    if (!nest_.register_tile) return false;
+    const std::set<std::string> names = ir::variables_of(condition);
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+      for (size_t i = 0; i < statement_.dimensions; ++i)
+        if (domain_[i].name == name)
+          return static_cast<int>(i) != nest_.vector && nest_.block[i] == extents_[i];
+      return false;
+    });
+  }
+
   /// Cycles in which units for vectors are busy with a body.
   double count_operations(const std::vector<int64_t>& points) const {
     const double slot = parts_of_a_vector(points) / machine_.multiply_adds;
@@ -254,6 +269,9 @@ class StatementEstimate {
       if (operation.kind == ir::OperationKind::Read || operation.of_indices ||
           statement_.initialization)
         return;
+      const ir::Expr e(operation.node);
+      const bool chooses = operation.kind == ir::OperationKind::Choice;
+      if (chooses && is_unrolled(ir::find_choice(e)->condition)) return;
       // A product is added in the same instruction.
       if (products.count(operation.node)) return;
       for (const ir::Expr& operand : operands_of_sum(operation.node))
@@ -261,7 +279,6 @@ class StatementEstimate {
             products.insert(operand.get()).second)
           break;
       const machine::OperationCost& cost = machine::operation_cost(operation.name);
-      const ir::Expr e(operation.node);
       const double each = cost.one_by_one      ? cost.cycles * lanes
                           : cost.cycles <= 0.5 ? cost.cycles * 2 * slot
                                                : cost.cycles * (lanes / floats);

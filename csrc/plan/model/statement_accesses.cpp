@@ -14,6 +14,7 @@
 #include "ir/operations.h"
 #include "ir/visit.h"
 #include "machine/limits.h"
+#include "plan/model/near_lanes.h"
 #include "plan/model/shared_windows.h"
 
 namespace tc::plan {
@@ -21,8 +22,6 @@ namespace {
 
 // Runs of so many bytes make up for lying apart.
 constexpr double kLongRun = 256;
-// Loads that a vector of lanes some elements apart takes, up to all lanes alone.
-constexpr double kNearLanes = 6;
 
 /// How far the places of neighbours along an index lie apart on average, in elements, where they
 /// are a pattern that codegen/vectors/near_gathers knows: quotients of it by small numbers.
@@ -98,6 +97,7 @@ void StatementAccesses::add(const ir::MemoryAccess& access) {
       made.copy = &copy;
   made.used = made.copy ? copied(made) : made.footprint;
   made.spread = !made.copy && is_spread(made);
+  made.loaded = !made.copy && is_loaded(made);
   accesses_.push_back(std::move(made));
 }
 
@@ -159,6 +159,18 @@ bool StatementAccesses::is_spread(const Access& access) const {
   return false;
 }
 
+bool StatementAccesses::is_loaded(const Access& access) const {
+  if (access.access.write || nest_.vector < 0) return false;
+  const int64_t apart = std::abs(access.strides[nest_.vector].value_or(0)) /
+                        static_cast<int64_t>(access.footprint.element);
+  return apart > 1 && apart <= nest_.lanes &&
+         std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& other) {
+           return !other.copy &&
+                  in_one_window(access.access, other.access, in_.layouts.at(access.access.tensor),
+                                domain_, apart);
+         });
+}
+
 /// Bytes without gaps that the points inside all loops touch.
 double StatementAccesses::run_bytes(const Access& access) const {
   const std::vector<int64_t>& points = nest_.block;
@@ -202,7 +214,7 @@ double StatementAccesses::loads_of_a_vector(const Access& access, double parts) 
                                         domain_[nest_.vector].name);
     const double lane = step ? in_.machine.strided_lane_cycles : in_.machine.gathered_lane_cycles;
     return std::min(lane * in_.machine.loads * nest_.lanes,
-                    kNearLanes * std::max(0.5, step.value_or(nest_.lanes) - 1));
+                    loads_of_near_lanes(step.value_or(nest_.lanes), access.loaded));
   }
   // A vector that does not begin with a line lies in two.
   int64_t unit = kLineBytes;

@@ -23,6 +23,7 @@ struct Access {
   bool makes_copy = false;  ///< rather than share that of a statement before
   Footprint used;           ///< what the innermost loops read: the copy, if there is one
   bool spread = false;      ///< the innermost loop goes too far for anybody to ask for lines ahead
+  bool loaded = false;      ///< a read before it loads the elements between its lanes
 };
 
 /// Of the cluster's statement with that number, under loops of that Plan. Equal reads are one.
@@ -52,6 +53,7 @@ class StatementAccesses {
   Footprint::Dimension dimension(const ir::Expr& subscript, double size, double stride) const;
   Footprint copied(const Access& access) const;
   bool is_spread(const Access& access) const;
+  bool is_loaded(const Access& access) const;
   double run_bytes(const Access& access) const;
   std::optional<int64_t> stride_in_copy(const Access& access) const;
 
