@@ -214,6 +214,38 @@ def given(registers: str, reductions: str = "", copy: str = "") -> dict[str, flo
     return parts_of(said)
 
 
+def test_a_choice_by_an_unrolled_index_is_none() -> None:
+    """Of complex products: what both results of a number compute was counted with a choice of lanes
+    for each, though a block that has both decides it."""
+    text = """def f(float(M,2,K) A, float(K,2,N) B) -> (C) {
+      C(m,c,n) +=! c == 0 ? A(m,0,k) * B(k,0,n) - A(m,1,k) * B(k,1,n)
+                          : A(m,0,k) * B(k,1,n) + A(m,1,k) * B(k,0,n) where c in 0:2
+    }"""
+    m, k, n = 48, 64, 64
+
+    def arithmetic(c: int) -> float:
+        options = tc.MappingOptions().cluster("S0").registers(m=6, c=c, n=32).vector(True)
+        said = tc.compile(text, "f", options, floats(m, 2, k), floats(k, 2, n)).explain()
+        return parts_of(said)["arithmetic"]
+
+    # A product, a multiply-add and an addition for every result and term.
+    operations = 3 * m * 2 * n * k
+    assert arithmetic(2) == pytest.approx(operations / LANES / UNITS, rel=0.1)
+    assert arithmetic(1) > 2 * arithmetic(2)
+
+
+def test_lanes_that_lie_apart_are_loaded_with_those_between_them() -> None:
+    def loads(value: str) -> float:
+        parts = parts_of(explained(f"def f(float(N) B) -> (O) {{ {value} }}", floats(8192)))
+        return parts["loads"] + parts.get("arithmetic", 0)
+
+    one = loads("O(i) = B(2 * i) where i in 0:4000")
+    same = loads("O(i) = B(2 * i) + B(2 * i + 1) where i in 0:4000")
+    others = loads("O(i) = B(2 * i) + B(2 * i + 2) where i in 0:4000")
+    assert 1.1 * one < same < 1.7 * one
+    assert others > 1.8 * one
+
+
 def test_vectors_without_a_register_are_spilled() -> None:
     """6 x 64 results are 24 of 32 vectors; 4 of an operand serve all rows. 8 x 64 are 32."""
     assert "spills" not in given("m=6, n=64")
