@@ -311,6 +311,30 @@ def test_a_copy_across_the_vector_is_no_vector() -> None:
     assert along.get("loads", 0) < 0.1 * along["arithmetic"]
 
 
+def test_copies_of_elements_a_few_apart_are_vectors() -> None:
+    """Of which a line has several, and which are loaded together: the model said one by one."""
+
+    def copies(text: str, read: str, order: tuple[int, ...], *sizes: int) -> float:
+        options = tc.MappingOptions().cluster("S0").registers(m=6, n=64).vector(True)
+        options = options.tile("task", m=48, n=64).copy(read, statement="S0", order=order)
+        said = tc.compile(text, "f", options, floats(48, 256), floats(*sizes)).explain()
+        return parts_of(said)["copies"]
+
+    def apart(step: int) -> float:
+        text = f"def f(float(M,K) A, float(K,N,{step}) B) -> (C) {{ C(m,n) +=! A(m,k) * B(k,n,0) }}"
+        return copies(text, "B(k, n, 0)", (2, 0, 1), 256, 512, step)
+
+    elements = 256 * 512
+    vectors = elements / LANES * 9
+    lines = elements * 4 / 64
+    for step in (2, 4, 8):
+        assert vectors < apart(step) < vectors + 16 * step * lines
+    assert apart(32) > elements * 1.4
+    text = "def f(float(M,K) A, float(K,N,P) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n,p) }"
+    rows = copies(text, "B(k, n, p)", (0, 2, 1), 256, 512, 3)
+    assert 3 * vectors < rows < 3 * (vectors + 16 * lines)
+
+
 def test_sums_one_by_one_wait_for_each_other() -> None:
     options = tc.MappingOptions().vectorize(False).cluster("S0").tile("task").order("m")
     options = options.points("around").nest(None)

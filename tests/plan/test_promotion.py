@@ -560,3 +560,20 @@ def test_tasks_that_do_not_divide_a_loop(dtype: str, size: int) -> None:
     for at_start in (False, True):
         values = fenced(x, at_start), fenced(y, at_start)
         assert torch.equal(tc.compile(text, "f", options, *values)(*values), expected)
+
+
+@pytest.mark.parametrize("rows", [16, 35, 64, 129])
+@pytest.mark.parametrize("columns", range(2, 10))
+def test_a_few_columns_that_follow_each_other(columns: int, rows: int) -> None:
+    """Rows of up to 8 elements are taken apart by whole vectors, beyond that in squares."""
+    text = "def f({0}(M,C) A, {0}(N,C) B) -> (O) {{ O(m,n) +=! A(m,c) * B(n,c) }}"
+    options = tc.MappingOptions().cluster("S0").registers(m=2, n=16).vector(True)
+    options.copy("B(n, c)", statement="S0", order=(1, 0))
+    for name in ("float", "double", "int8", "half"):
+        dtype = TYPES[name]
+        a, b = integers(6, columns, dtype=dtype), integers(rows, columns, dtype=dtype, seed=1)
+        a, b = fenced(a), fenced(b)
+        executor = tc.compile(text.format(name), "f", options, a, b)
+        assert re.search(rf"copy +B: {columns} x \d+ elements", executor.explain())
+        wanted = a.double() @ b.double().T
+        assert torch.equal(executor(a, b).double(), wanted), name

@@ -158,6 +158,34 @@ Nest interleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& colu
   return nest::make(nest::Guard{row.extent >= side, body, emit(copy, plain, Role::Serial)});
 }
 
+/// The reverse: columns of `from` follow each other, a few elements each, and rows are contiguous
+/// in `to`.
+Nest deinterleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column, int lanes) {
+  const auto [side, certain] = side_of(row, lanes);
+  const std::vector<CopyLoop> outer = others(copy, {&row, &column});
+  std::vector<CopyLoop> plain = outer;
+  plain.insert(plain.end(), {row, column});
+  if (side == 1) return emit(copy, plain, Role::Serial);
+  const std::string block = row.name + ".b";
+  Expr from = copy.from, to = copy.to;
+  advance(row, block_start(row, block, side), from, to);
+  advance(outer, from, to);
+  const auto columns = static_cast<int>(*as_const_int(column.extent));
+  const Expr loaded = load(copy, ramp(from, 0, side * columns));
+  const Expr value = Variable::make(loaded.type(), row.name + ".loaded");
+  std::vector<Stmt> stores;
+  for (int c = 0; c < columns; ++c)
+    stores.push_back(ir::make_store(copy.element->buffer, ramp(to, c * column.to, side),
+                                    Shuffle::make_slice(value, c, columns, side),
+                                    copy.element->parameter));
+  const Stmt body = LetStmt::make(value.as<Variable>()->name, loaded, Block::make(stores));
+  const Nest nest =
+      around(outer, Role::Serial,
+             serial_loop(block, count_blocks(row, side), nest::make(nest::Lowered{body})));
+  if (certain) return nest;
+  return nest::make(nest::Guard{row.extent >= side, nest, emit(copy, plain, Role::Serial)});
+}
+
 /// Square blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.
 /// What lies in them may be runs of a few elements, which are moved as one: the loop over a run is
 /// contiguous on both sides, and runs follow each other along a row and along a column.
@@ -379,6 +407,9 @@ struct VectorizeCopies {
     if (both == end && from != end && to != end) {
       if (copy.load && is_short_run(*to, bits) && from->to == *as_const_int(to->extent))
         return interleave(copy, *from, *to, lanes);
+      const auto columns = as_const_int(from->extent);
+      if (copy.load && columns && machine::is_interleaved(to->from, *columns))
+        return deinterleave(copy, *to, *from, lanes);
       return Transpose(copy, *from, *to, nullptr, machine).make(lanes);
     }
     if (both != end && copy.load && is_short_run(*both, bits)) {

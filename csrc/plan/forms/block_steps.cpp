@@ -111,7 +111,7 @@ Load BlockStatements::describe_read(const Update& update, const Operand& operand
     if (auto read = operands_.pack(update, operand, *dimensions[0])) {
       made.packed.push_back(*read);
       load.packed = true;
-      made.copies.push_back(operands_.cost_of_copies(update, operand));
+      made.copies.push_back(operands_.cost_of_copies(update, operand, *dimensions[0]));
       made.copies.back().counts = apart;
     } else if (apart) {
       const int64_t step = std::abs(strides[0].value_or(lanes));

@@ -106,7 +106,7 @@ class Operands {
   /// Nothing where no copy is contiguous along the vector, or may be made.
   std::optional<PackedRead> pack(const Update& update, const Operand& operand,
                                  const Member& vector) const;
-  CopyCost cost_of_copies(const Update& update, const Operand& operand) const;
+  CopyCost cost_of_copies(const Update& update, const Operand& operand, const Member& along) const;
   /// Whether a copy in the order of use serves the caches better than the operand where it lies,
   /// contiguous along the vector: the steps of the reduction's innermost loop are far apart, so
   /// that neither prefetches nor the ways of a cache serve them, and enough results use the copy.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/memory.h"
 #include "base/numbers.h"
+#include "machine/limits.h"
 
 namespace tc::plan {
 namespace {
@@ -48,17 +50,21 @@ double cycles_of_copy(std::vector<CopyLoop> loops, double element_bytes,
   } else {
     word = 1;
   }
-  int64_t run = 0, from = 0, to = 0;
+  int64_t run = 0, from = 0, to = 0, near = 0, apart = 0;
   for (const CopyLoop& loop : loops) {
     if (loop.from == 1 && loop.to == 1) run = loop.extent;
     if (loop.from == 1) from = loop.extent;
-    if (loop.to == 1) to = loop.extent;
+    if (loop.to == 1) to = loop.extent, apart = static_cast<int64_t>(loop.from);
   }
+  // Elements of a line that lie apart are loaded together.
+  const double bytes = static_cast<double>(apart * word) * element_bytes;
+  if (apart > 1 && (from == 0 ? bytes < kLineBytes : machine::is_interleaved(apart, from)))
+    near = to;
   const auto lanes =
       static_cast<int>(machine.vector_bits / 8 / static_cast<int64_t>(element_bytes) / word);
   elements /= static_cast<double>(word);
-  if (run > 0)
-    return elements / static_cast<double>(run) * static_cast<double>(divide_up(run, lanes)) *
+  if (const int64_t along = std::max(run, near); along > 0)
+    return elements / static_cast<double>(along) * static_cast<double>(divide_up(along, lanes)) *
            machine.copied_vector_cycles;
   // The last block along a loop is a whole one that overlaps the one before.
   if (const int64_t side = lanes_of_block(std::min(from, to), lanes); side > 1)

@@ -15,9 +15,9 @@ struct CopyLoop {
 };
 
 /// Cycles of the loops, innermost first, that copy elements of so many bytes, as
-/// codegen/vectors/copies makes them: along both sides where these are contiguous together, in
-/// squares that are transposed where each is contiguous along another loop, or else element by
-/// element.
+/// codegen/vectors/copies makes them: along both sides where these are contiguous together, or the
+/// source's elements lie a few apart; in squares that are transposed where each is contiguous along
+/// another loop; or else element by element.
 double cycles_of_copy(std::vector<CopyLoop> loops, double element_bytes, const CpuMachine& machine);
 
 }  // namespace tc::plan
