@@ -20,6 +20,8 @@ struct CpuMachine {
   int dot_products = 0;
   int loads = 2;                ///< the same
   double multiply_latency = 4;  ///< cycles from a multiply-add to the next one that needs it
+  /// Cycles from a division of 256 bits of floats to the next one, other units going on meanwhile.
+  double division_cycles = 5;
 
   // ---- memory
   /// Of what newer processors have more (48 KiB and 12 places), decisions make no use yet.
@@ -112,6 +114,8 @@ struct CpuMachine {
   int step_bits() const { return std::min(vector_bits, unit_bits); }
   /// Bytes a cycle.
   double second_cache_rate() const { return second_cache_percent / 100 * step_bits() / 8; }
+  /// Cycles of a division of a vector of so many bits.
+  double cycles_of_division(double bits) const { return division_cycles * bits / 256; }
   /// Sums that are under way in a loop, so that none waits for another.
   int sums_in_flight() const { return static_cast<int>(multiply_adds * multiply_latency); }
   /// Lines that are prefetched together at most, which leaves as many to others: more wait.

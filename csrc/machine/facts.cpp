@@ -192,6 +192,7 @@ const std::vector<Fact>& facts() {
        "vectors of a unit of sums of neighbouring products; 0: it has no instruction for them"},
       {TC_FACT(loads), "a cycle", "vectors of a unit that a core loads from the first cache"},
       {TC_FACT(multiply_latency), "cycles", "from a multiply-add to one that needs it"},
+      {TC_FACT(division_cycles), "cycles", "from a division of 256 bits of floats to the next one"},
       {TC_FACT(first_cache_bytes), "bytes", "of the first-level cache for data"},
       {TC_FACT(first_cache_ways), "lines", "that a set of the first-level cache has places for"},
       {TC_FACT(cache_bytes), "bytes", "for copies of operands"},

@@ -13,7 +13,8 @@ const Processor* find_processor() {
   // sums of lanes the default. What it costs to gather, and the share of the last cache, have
   // measurements of their own (benchmarks/thresholds.md).
   static const Processor zen4 = {"Zen 4",
-                                 {{"second_cache_percent", 103},
+                                 {{"division_cycles", 4},
+                                  {"second_cache_percent", 103},
                                   {"walked_line_percent", 20},
                                   {"spread_line_percent", 45},
                                   {"last_cache_rate", 23},

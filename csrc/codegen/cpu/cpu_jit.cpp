@@ -151,7 +151,7 @@ const PassList<Stmt, Facts> kLoopPasses(
          [](Stmt& s, Facts&) { s = vectorize_trigonometry(s); }, fuses},
         {"multiply_by_reciprocals",
          "behind lower_math; in front of make_floats_strict, whose divisions are calls",
-         [](Stmt& s, Facts&) { s = multiply_by_reciprocals(s); }, fuses},
+         [](Stmt& s, Facts& facts) { s = multiply_by_reciprocals(s, facts.machine); }, fuses},
         {"make_floats_strict",
          "behind all passes of ours that look at arithmetic, in front of all rules for "
          "finite numbers",

@@ -111,12 +111,68 @@ Stmt replace_quotients(const Stmt& stmt, const std::vector<Divisor>& divisors) {
   });
 }
 
+/// Operations on vectors of floats in an iteration.
+struct Operations {
+  int sums = 0, products = 0, others = 0;
+  int divisions = 0;
+  int invariant = 0;  ///< of these, divisions that products may stand for
+
+  /// Besides divisions. Products that are added take no operation of their own.
+  int all() const { return std::max(sums, products) + others; }
+};
+Operations count_operations(const For* loop, const Divisors& divisors) {
+  Operations found;
+  const auto is_float = [](const Expr& e) { return e.type().is_float(); };
+  const auto other = [&](const auto* op, ir::Visitor& self) {
+    found.others += is_float(op->b);
+    self.inside(op);
+  };
+  ir::visit(
+      loop->body,
+      [&](const Add* op, ir::Visitor& self) { found.sums += is_float(op), self.inside(op); },
+      [&](const Sub* op, ir::Visitor& self) { found.sums += is_float(op), self.inside(op); },
+      [&](const Mul* op, ir::Visitor& self) { found.products += is_float(op), self.inside(op); },
+      [&](const Min* op, ir::Visitor& self) { other(op, self); },
+      [&](const Max* op, ir::Visitor& self) { other(op, self); },
+      [&](const LT* op, ir::Visitor& self) { other(op, self); },
+      [&](const LE* op, ir::Visitor& self) { other(op, self); },
+      [&](const EQ* op, ir::Visitor& self) { other(op, self); },
+      [&](const Select* op, ir::Visitor& self) { found.others += is_float(op), self.inside(op); },
+      [&](const Div* op, ir::Visitor& self) {
+        found.divisions += is_float(op);
+        found.invariant += std::any_of(
+            divisors.values.begin(), divisors.values.end(),
+            [&](const Expr& divisor) { return Halide::Internal::equal(divisor, op->b); });
+        self.inside(op);
+      },
+      [&](const Call* op, ir::Visitor& self) {
+        found.sums += op->is_intrinsic({Call::strict_add, Call::strict_sub});
+        found.products += op->is_intrinsic(Call::strict_mul);
+        found.divisions += op->is_intrinsic(Call::strict_div);
+        found.others += op->is_intrinsic({Call::strict_lt, Call::strict_le, Call::strict_eq});
+        self.inside(op);
+      });
+  return found;
+}
+
+/// Whether divisions that stay take no longer than their products, of a vector of a unit.
+bool hides(const Operations& found, const CpuMachine& machine) {
+  constexpr int kOperations = 5;  // that stand for a division
+  const double division = machine.cycles_of_division(machine.step_bits());
+  const auto cycles = [&](int operations, int divisions) {
+    return std::max(static_cast<double>(operations) / machine.multiply_adds, divisions * division);
+  };
+  return cycles(found.all(), found.divisions) <=
+         cycles(found.all() + kOperations * found.invariant, found.divisions - found.invariant);
+}
+
 /// A serial loop without other serial loops inside.
-Stmt change_innermost(const For* op) {
+Stmt change_innermost(const For* op, const CpuMachine& machine) {
   const Divisors found = find_divisors(op);
   auto extent = as_const_int(op->extent);
   if (!found.vectors || found.values.empty() || found.values.size() > machine::kMostDivisors ||
-      (extent && *extent < machine::kDividedIterations))
+      (extent && *extent < machine::kDividedIterations) ||
+      hides(count_operations(op, found), machine))
     return op;
 
   std::vector<Divisor> divisors;
@@ -139,14 +195,14 @@ Stmt change_innermost(const For* op) {
 
 }  // namespace
 
-Stmt multiply_by_reciprocals(const Stmt& stmt) {
+Stmt multiply_by_reciprocals(const Stmt& stmt, const CpuMachine& machine) {
   int64_t serial_loops = 0;  // left so far
   return ir::mutate(stmt, [&](const For* op, ir::Mutator& self) -> Stmt {
     if (op->for_type == ForType::Vectorized) return op;
     const int64_t before = serial_loops;
     Stmt result = self.inside(op);
     if (op->for_type != ForType::Serial) return result;
-    return serial_loops++ == before ? change_innermost(op) : result;
+    return serial_loops++ == before ? change_innermost(op, machine) : result;
   });
 }
 

@@ -250,7 +250,7 @@ class StatementEstimate {
     const double slot = parts_of_a_vector(points) / machine_.multiply_adds;
     const int lanes = nest_.vector >= 0 ? nest_.lanes : 1;
     const double floats = 512.0 / 8 / element_bytes();
-    double cycles = 0;
+    double cycles = 0, divisions = 0;  // which have a unit of their own
     std::set<const Halide::Internal::BaseExprNode*> products;
     if (reduces()) {
       cycles += slot * times(points, [&](size_t) { return true; });
@@ -279,15 +279,17 @@ class StatementEstimate {
             products.insert(operand.get()).second)
           break;
       const machine::OperationCost& cost = machine::operation_cost(operation.name);
-      const double each = cost.one_by_one      ? cost.cycles * lanes
+      const bool divides = operation.name == "/" && operation.type.is_float();
+      const double each = divides ? machine_.cycles_of_division(lanes * operation.type.bits())
+                          : cost.one_by_one    ? cost.cycles * lanes
                           : cost.cycles <= 0.5 ? cost.cycles * 2 * slot
                                                : cost.cycles * (lanes / floats);
-      cycles +=
+      (divides ? divisions : cycles) +=
           each * times(points, [&](size_t i) {
             return i < statement_.dimensions && Halide::Internal::expr_uses_var(e, domain_[i].name);
           });
     });
-    return cycles;
+    return std::max(cycles, divisions);
   }
 
   double count_loads(const Access& access, const std::vector<int64_t>& points) const {
