@@ -499,7 +499,7 @@ class Planner {
 
   /// Elements in blocks of rows that share loads, beside the form without blocks.
   std::optional<Form> as_element_blocks(const Form& elements) const {
-    if (!takes_blocks() || cluster_.statements.size() > 1) return std::nullopt;
+    if (!takes_blocks()) return std::nullopt;
     auto plan = plan_element_blocks(in_, members_, elements.plan);
     if (!plan) return std::nullopt;
     Form form = elements;

@@ -132,3 +132,19 @@ def test_rows_are_multiplied_by_the_reciprocal() -> None:
 
     assert has_multiply_add("B(n)", "N")
     assert not has_multiply_add("B(n,d)", "N,D")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the name of an instruction")
+def test_divisions_that_hide_behind_other_arithmetic_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a division is quick, it goes on beside comparisons and sums; the results are equal."""
+    text = "def f(float(N) A, float p) -> (O) { O(i) = min(max(A(i) + 3, 0), 6) * A(i) / p }"
+    a = torch.randn(1000) * 5
+    results = []
+    for cycles, quick in ((1, True), (100, False)):
+        monkeypatch.setenv("TC_MACHINE", f"division_cycles={cycles}")
+        executor = tc.compile(text, "f", None, a, 6.0)
+        # The reciprocal is a number.
+        assert ("divss" not in executor.assembly) == quick
+        results.append(executor(a, 6.0))
+    assert_same_bits(results[0], (a + 3).clamp(0, 6) * a / 6)
+    assert_same_bits(results[1], results[0])

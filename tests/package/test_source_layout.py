@@ -89,8 +89,8 @@ OTHERS = {
     "codegen/cpu/cpu_kernel.cpp": {"kCpu", "kAlignment", "kInline"},
     "codegen/cuda/cuda_printer.cpp": {"kMaxStaticSharedBytes", "kSharedAlignment"},
     "codegen/cuda/gpu_loops.cpp": {"kMaxGridX", "kMaxThreads", "kMaxThreadsZ"},
-    "codegen/math/inverse_functions.cpp": {"kNear", "kNearZero"},
-    "codegen/math/invariant_divisors.cpp": {"kSmallestDivisor", "kLargestDivisor"},
+    "codegen/math/inverse_functions.cpp": {"kLarge", "kNear", "kNearZero"},
+    "codegen/math/invariant_divisors.cpp": {"kSmallestDivisor", "kLargestDivisor", "kOperations"},
     "codegen/math/narrow_floats.cpp": {"kShift", "kRebias", "kRoundedLanes"},
     "codegen/math/special_functions.cpp": {
         *("kInfinity", "kNaN", "kSqrtPi", "kI0Small", "kI1Small", "kI0Large", "kI1Large"),

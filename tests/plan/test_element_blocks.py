@@ -50,6 +50,23 @@ def test_rows_of_their_own_are_not_read_side_by_side() -> None:
     torch.testing.assert_close(executor(x, c, s), x * c + x * x * s)
 
 
+def test_statements_that_read_the_same_go_together() -> None:
+    """Halves of rows, each of which takes part in both results: up to 16 streams at a time."""
+    text = """def f(float(B,T,E) X, float(T,F) C, float(T,F) S) -> (O) {
+      O(b,t,e) = e < F ? X(b,t,e) * C(t,e) - X(b,t,e + F) * S(t,e)
+                       : X(b,t,e) * C(t,e - F) + X(b,t,e - F) * S(t,e - F) where e in 0:2 * F
+    }"""
+    x, c, s = torch.randn(64, 128, 256), torch.randn(128, 128), torch.randn(128, 128)
+    executor = tc.compile(text, "f", None, x, c, s)
+    block = block_of(executor)
+    assert 2 <= block["b"] <= 4 and SHARED in executor.explain()
+    low, high = x.chunk(2, -1)
+    wanted = torch.cat([low * c - high * s, high * c + low * s], -1)
+    torch.testing.assert_close(executor(x, c, s), wanted)
+    again = tc.compile(text, "f", tc.MappingOptions.parse(str(executor.options)), x, c, s)
+    assert code_of(again) == code_of(executor)
+
+
 @pytest.mark.parametrize(
     "text",
     [
