@@ -252,6 +252,7 @@ def test_powers_with_a_literal_exponent(exponent: str) -> None:
 @pytest.mark.parametrize("exponent", EXPONENTS)
 def test_powers_of_doubles_with_a_literal_exponent(exponent: str) -> None:
     x = torch.cat([torch.linspace(-50, 50, 10_001), torch.tensor(SPECIAL)]).double()
+    x = torch.cat([x, *MAGNITUDES_OF_DOUBLES])
     name = exponent.replace("-", "minus_").replace(".", "_")
     text = f"def f(double(N) X) -> (O) {{ O(i) = pow(X(i), {exponent}) }}"
     actual = tc.define(text, namespace=f"tc_vector_functions_double_pow_{name}").f(x)

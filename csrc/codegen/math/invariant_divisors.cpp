@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "codegen/math/named.h"
@@ -30,20 +31,20 @@ bool is_power_of_two(const Expr& e) {
 struct Divisors {
   std::vector<Expr> values;
   bool vectors = false;
+  Scope<> changing;              ///< variables that the loop changes
+  std::set<std::string> stores;  ///< buffers that it writes
 };
 Divisors find_divisors(const For* loop) {
   Divisors found;
-  Scope<> changing;
-  changing.push(loop->name);
-  std::set<std::string> stores;
+  found.changing.push(loop->name);
   // What a choice keeps from being read must not be read in front of it.
   bool chosen = false;
   auto change = [&](const auto* op, ir::Visitor& self) {
-    changing.push(op->name);
+    found.changing.push(op->name);
     self.inside(op);
   };
   auto store = [&](const auto* op, ir::Visitor& self) {
-    stores.insert(op->name);
+    found.stores.insert(op->name);
     self.inside(op);
   };
   auto choose = [&](const auto* op, ir::Visitor& self) {
@@ -75,9 +76,9 @@ Divisors find_divisors(const For* loop) {
                          [&](const Expr& e) { return Halide::Internal::equal(e, d); }))
           found.values.push_back(d);
       });
-  auto is_stored = [&](const Load* op) { return stores.count(op->name) > 0; };
+  auto is_stored = [&](const Load* op) { return found.stores.count(op->name) > 0; };
   auto changes = [&](const Expr& divisor) {
-    return expr_uses_vars(divisor, changing) || ir::any<Load>(divisor, is_stored);
+    return expr_uses_vars(divisor, found.changing) || ir::any<Load>(divisor, is_stored);
   };
   found.values.erase(std::remove_if(found.values.begin(), found.values.end(), changes),
                      found.values.end());
@@ -111,7 +112,7 @@ Stmt replace_quotients(const Stmt& stmt, const std::vector<Divisor>& divisors) {
   });
 }
 
-/// Operations on vectors of floats in an iteration.
+/// Operations on floats of every iteration: what the loop leaves alone is computed before it.
 struct Operations {
   int sums = 0, products = 0, others = 0;
   int divisions = 0;
@@ -122,35 +123,56 @@ struct Operations {
 };
 Operations count_operations(const For* loop, const Divisors& divisors) {
   Operations found;
-  const auto is_float = [](const Expr& e) { return e.type().is_float(); };
-  const auto other = [&](const auto* op, ir::Visitor& self) {
-    found.others += is_float(op->b);
+  bool changes = false;  // what has been visited of an operation's operands
+  const auto count = [&](int& operations, bool counts, const auto* op, ir::Visitor& self) {
+    const bool before = std::exchange(changes, false);
     self.inside(op);
+    operations += counts && changes;
+    changes = changes || before;
+  };
+  const auto operation = [&](int& operations) {
+    return [&, &operations](const auto* op, ir::Visitor& self) {
+      count(operations, op->a.type().is_float(), op, self);
+    };
   };
   ir::visit(
       loop->body,
-      [&](const Add* op, ir::Visitor& self) { found.sums += is_float(op), self.inside(op); },
-      [&](const Sub* op, ir::Visitor& self) { found.sums += is_float(op), self.inside(op); },
-      [&](const Mul* op, ir::Visitor& self) { found.products += is_float(op), self.inside(op); },
-      [&](const Min* op, ir::Visitor& self) { other(op, self); },
-      [&](const Max* op, ir::Visitor& self) { other(op, self); },
-      [&](const LT* op, ir::Visitor& self) { other(op, self); },
-      [&](const LE* op, ir::Visitor& self) { other(op, self); },
-      [&](const EQ* op, ir::Visitor& self) { other(op, self); },
-      [&](const Select* op, ir::Visitor& self) { found.others += is_float(op), self.inside(op); },
-      [&](const Div* op, ir::Visitor& self) {
-        found.divisions += is_float(op);
-        found.invariant += std::any_of(
-            divisors.values.begin(), divisors.values.end(),
-            [&](const Expr& divisor) { return Halide::Internal::equal(divisor, op->b); });
+      [&](const Variable* op, ir::Visitor&) {
+        changes = changes || divisors.changing.contains(op->name);
+      },
+      [&](const Load* op, ir::Visitor& self) {
+        changes = changes || divisors.stores.count(op->name) > 0;
         self.inside(op);
       },
+      [&](const Add* op, ir::Visitor& self) { operation(found.sums)(op, self); },
+      [&](const Sub* op, ir::Visitor& self) { operation(found.sums)(op, self); },
+      [&](const Mul* op, ir::Visitor& self) { operation(found.products)(op, self); },
+      [&](const Min* op, ir::Visitor& self) { operation(found.others)(op, self); },
+      [&](const Max* op, ir::Visitor& self) { operation(found.others)(op, self); },
+      [&](const LT* op, ir::Visitor& self) { operation(found.others)(op, self); },
+      [&](const LE* op, ir::Visitor& self) { operation(found.others)(op, self); },
+      [&](const EQ* op, ir::Visitor& self) { operation(found.others)(op, self); },
+      [&](const Select* op, ir::Visitor& self) {
+        count(found.others, op->type.is_float(), op, self);
+      },
+      [&](const Div* op, ir::Visitor& self) {
+        const int before = found.divisions;
+        operation(found.divisions)(op, self);
+        const auto is_divisor = [&](const Expr& e) { return Halide::Internal::equal(e, op->b); };
+        found.invariant += found.divisions > before &&
+                           std::any_of(divisors.values.begin(), divisors.values.end(), is_divisor);
+      },
       [&](const Call* op, ir::Visitor& self) {
-        found.sums += op->is_intrinsic({Call::strict_add, Call::strict_sub});
-        found.products += op->is_intrinsic(Call::strict_mul);
-        found.divisions += op->is_intrinsic(Call::strict_div);
-        found.others += op->is_intrinsic({Call::strict_lt, Call::strict_le, Call::strict_eq});
-        self.inside(op);
+        if (op->is_intrinsic({Call::strict_add, Call::strict_sub}))
+          count(found.sums, true, op, self);
+        else if (op->is_intrinsic(Call::strict_mul))
+          count(found.products, true, op, self);
+        else if (op->is_intrinsic(Call::strict_div))
+          count(found.divisions, true, op, self);
+        else if (op->is_intrinsic({Call::strict_lt, Call::strict_le, Call::strict_eq}))
+          count(found.others, true, op, self);
+        else
+          self.inside(op);
       });
   return found;
 }

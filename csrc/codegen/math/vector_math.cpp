@@ -55,9 +55,9 @@ Expr whole_power(const Expr& x, int n) {
   return names.around(power);
 }
 
-/// Powers that a few operations make, within two units in the last place; nothing for other
-/// exponents. As C99's pow, annex F.9.4.4, which takes roots of -0 and of -infinity for those of 0
-/// and infinity.
+/// Powers that a few operations make, within two units in the last place, of doubles within three;
+/// nothing for other exponents. As C99's pow, annex F.9.4.4, which takes roots of -0 and of
+/// -infinity for those of 0 and infinity.
 Expr short_power(const Expr& x, double exponent) {
   const bool is_single = x.type().bits() == 32;
   const Expr one = number(x, 1);
@@ -73,9 +73,13 @@ Expr short_power(const Expr& x, double exponent) {
   if (exponent == 3) return multiply(multiply(x, x), x);
   if (exponent == -1) return divide(one, x);
   if (exponent == 0.5) return root();
-  if (!is_single) return {};
   if (exponent == -0.5) return divide(one, root());
-  if (exponent == 1.5) return multiply(Halide::abs(x), root());
+  if (exponent == 1.5) return multiply(clear_sign(x), root());
+  if (!is_single) {
+    // Of more products, roundings add up to more.
+    const bool few = exponent >= 4 && exponent <= 6 && exponent == std::floor(exponent);
+    return few ? whole_power(x, static_cast<int>(exponent)) : Expr();
+  }
   // In doubles, whose roundings disappear in that to a float, and which are 0 or infinite only
   // where the float is. Up to here that takes fewer operations than a logarithm.
   if (std::abs(exponent) > 16 || exponent != std::floor(exponent)) return {};
