@@ -125,7 +125,7 @@ Expr hyperbolic_of_double(const Expr& x, bool cosine) {
     const Expr quarter =
         inside(from_bits(bits_of(power) - integer(r, 2LL << format.fraction_bits)));
     const Expr ones = integer(r, int64_t{2 * format.bias - 2} << format.fraction_bits);
-    // Beyond 20 it disappears beside 2^n.
+    // It disappears beside 2^n long before it has no exponent any more.
     const Expr reciprocal =
         inside(select(less(t, number(t, 40)), from_bits(ones - bits_of(power)), number(t, 0)));
     const Expr sum = inside(add(quarter, reciprocal)), difference = subtract(quarter, reciprocal);

@@ -133,9 +133,11 @@ std::vector<CopyLoop> others(const CopyLoops& copy, const std::vector<const Copy
   return rest;
 }
 
-/// Rows, contiguous in `from`, whose elements take turns in `to`: a few columns are contiguous
-/// there, and so is one after the other.
-Nest interleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column, int lanes) {
+/// Blocks of a row, of a power of two elements, and what `copy_block` does for one at these places;
+/// element by element where a task has fewer.
+template <class CopyBlock>
+Nest in_blocks(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column, int lanes,
+               CopyBlock copy_block) {
   const auto [side, certain] = side_of(row, lanes);
   const std::vector<CopyLoop> outer = others(copy, {&row, &column});
   std::vector<CopyLoop> plain = outer;
@@ -145,45 +147,42 @@ Nest interleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& colu
   Expr from = copy.from, to = copy.to;
   advance(row, block_start(row, block, side), from, to);
   advance(outer, from, to);
-  std::vector<Expr> rows;
-  for (int64_t c = 0; c < *as_const_int(column.extent); ++c)
-    rows.push_back(load(copy, ramp(from, c * column.from, side)));
-  const Expr value = Shuffle::make_interleave(rows);
-  Nest body = serial_loop(block, count_blocks(row, side),
-                          nest::make(nest::Lowered{ir::make_store(
-                              copy.element->buffer, ramp(to, 0, value.type().lanes()), value,
-                              copy.element->parameter)}));
-  body = around(outer, Role::Serial, body);
-  if (certain) return body;
-  return nest::make(nest::Guard{row.extent >= side, body, emit(copy, plain, Role::Serial)});
+  const Nest body = serial_loop(block, count_blocks(row, side),
+                                nest::make(nest::Lowered{copy_block(from, to, side)}));
+  const Nest blocks = around(outer, Role::Serial, body);
+  if (certain) return blocks;
+  return nest::make(nest::Guard{row.extent >= side, blocks, emit(copy, plain, Role::Serial)});
+}
+
+Stmt store(const CopyLoops& copy, const Expr& index, const Expr& value) {
+  return ir::make_store(copy.element->buffer, index, value, copy.element->parameter);
+}
+
+/// Rows, contiguous in `from`, whose elements take turns in `to`: a few columns are contiguous
+/// there, and so is one after the other.
+Nest interleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column, int lanes) {
+  return in_blocks(copy, row, column, lanes, [&](const Expr& from, const Expr& to, int side) {
+    std::vector<Expr> rows;
+    for (int64_t c = 0; c < *as_const_int(column.extent); ++c)
+      rows.push_back(load(copy, ramp(from, c * column.from, side)));
+    const Expr value = Shuffle::make_interleave(rows);
+    return store(copy, ramp(to, 0, value.type().lanes()), value);
+  });
 }
 
 /// The reverse: columns of `from` follow each other, a few elements each, and rows are contiguous
 /// in `to`.
 Nest deinterleave(const CopyLoops& copy, const CopyLoop& row, const CopyLoop& column, int lanes) {
-  const auto [side, certain] = side_of(row, lanes);
-  const std::vector<CopyLoop> outer = others(copy, {&row, &column});
-  std::vector<CopyLoop> plain = outer;
-  plain.insert(plain.end(), {row, column});
-  if (side == 1) return emit(copy, plain, Role::Serial);
-  const std::string block = row.name + ".b";
-  Expr from = copy.from, to = copy.to;
-  advance(row, block_start(row, block, side), from, to);
-  advance(outer, from, to);
-  const auto columns = static_cast<int>(*as_const_int(column.extent));
-  const Expr loaded = load(copy, ramp(from, 0, side * columns));
-  const Expr value = Variable::make(loaded.type(), row.name + ".loaded");
-  std::vector<Stmt> stores;
-  for (int c = 0; c < columns; ++c)
-    stores.push_back(ir::make_store(copy.element->buffer, ramp(to, c * column.to, side),
-                                    Shuffle::make_slice(value, c, columns, side),
-                                    copy.element->parameter));
-  const Stmt body = LetStmt::make(value.as<Variable>()->name, loaded, Block::make(stores));
-  const Nest nest =
-      around(outer, Role::Serial,
-             serial_loop(block, count_blocks(row, side), nest::make(nest::Lowered{body})));
-  if (certain) return nest;
-  return nest::make(nest::Guard{row.extent >= side, nest, emit(copy, plain, Role::Serial)});
+  return in_blocks(copy, row, column, lanes, [&](const Expr& from, const Expr& to, int side) {
+    const auto columns = static_cast<int>(*as_const_int(column.extent));
+    const Expr loaded = load(copy, ramp(from, 0, side * columns));
+    const Expr value = Variable::make(loaded.type(), row.name + ".loaded");
+    std::vector<Stmt> stores;
+    for (int c = 0; c < columns; ++c)
+      stores.push_back(
+          store(copy, ramp(to, c * column.to, side), Shuffle::make_slice(value, c, columns, side)));
+    return LetStmt::make(value.as<Variable>()->name, loaded, Block::make(stores));
+  });
 }
 
 /// Square blocks of rows, contiguous in `from`, that are stored as columns, contiguous in `to`.

@@ -7,6 +7,7 @@
 #include "ir/operations.h"
 #include "plan/model/interleaved_stores.h"
 #include "plan/model/near_lanes.h"
+#include "plan/model/statement_reuse.h"
 
 namespace tc::plan {
 namespace {
@@ -38,7 +39,7 @@ BlockStatements::BlockStatements(const ClusterContext& in, const Operands& opera
       machine_(in.machine),
       operands_(operands),
       most_lanes_(count_lanes(in.cluster, in.program, machine_.vector_bits)),
-      staying_(find_staying()) {
+      staying_(own_temporaries(in)) {
   for (const Update& update : operands_.updates())
     result_registers_ =
         std::max(result_registers_, ir::registers_of_results(*update.statement->source));
@@ -179,25 +180,6 @@ bool BlockStatements::is_stored_later(const Update& update, const Operand& writt
     later = later || &other == &update;
   }
   return false;
-}
-
-/// Temporaries that no other cluster knows of.
-std::set<std::string> BlockStatements::find_staying() const {
-  std::set<std::string> staying;
-  for (const ScopStatement* statement : in_.cluster.statements) {
-    const std::string& tensor = statement->source->tensor;
-    if (in_.program.tensor(tensor).role == ir::TensorRole::Temporary) staying.insert(tensor);
-  }
-  for (const ir::Statement& source : in_.program.statements) {
-    if (staying.empty()) break;
-    const bool here = std::any_of(
-        in_.cluster.statements.begin(), in_.cluster.statements.end(),
-        [&](const ScopStatement* statement) { return statement->source->name == source.name; });
-    if (here) continue;
-    for (const ir::MemoryAccess& access : accesses(in_.program, source))
-      staying.erase(access.tensor);
-  }
-  return staying;
 }
 
 }  // namespace tc::plan

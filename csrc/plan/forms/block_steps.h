@@ -43,7 +43,6 @@ class BlockStatements {
   bool is_loaded(const Update& update, const Operand& read, int64_t apart) const;
   bool is_held(const Operand& read) const;
   bool is_stored_later(const Update& update, const Operand& written) const;
-  std::set<std::string> find_staying() const;
 
   const ClusterContext& in_;
   const CpuMachine& machine_;
