@@ -56,10 +56,7 @@ class Kept {
 };
 
 /// Never destroyed: compilations may go on while the process ends.
-Kept& kept() {
-  static auto* all = new Kept;
-  return *all;
-}
+Kept& kept = *new Kept;
 
 /// Tensors that the statements of a group touch, and those that its copies compute.
 std::set<std::string> tensors_of(const Scheduled& scheduled, size_t group) {
@@ -105,10 +102,10 @@ std::shared_ptr<runtime::Kernel> compile_once(
   for (const std::string& name : arguments) key += "\n" + name;
   key += "\n" + nest::to_string(loops);
   runtime::Step step;
-  step.kernel = kept().find(key, loops);
+  step.kernel = kept.find(key, loops);
   if (!step.kernel) {
     step.kernel = compile();
-    kept().add(key, step.kernel, loops);
+    kept.add(key, step.kernel, loops);
   }
   step.arguments.resize(arguments.size());
   std::iota(step.arguments.begin(), step.arguments.end(), size_t{0});
@@ -154,10 +151,10 @@ std::shared_ptr<runtime::Kernel> compile_group_by_group(const Scheduled& schedul
       key += "\n" + plan::to_string(plan::to_options(scheduled.plan.groups[group].plan));
     runtime::Step step;
     step.arguments = places;
-    step.kernel = kept().find(key);
+    step.kernel = kept.find(key);
     if (!step.kernel) {
       step.kernel = compile(unit, program, all);
-      kept().add(key, step.kernel);
+      kept.add(key, step.kernel);
     }
     steps.push_back(std::move(step));
   }

@@ -149,10 +149,7 @@ Result launch(const tc_kernel* kernel, const tc_host* host, void* const* pointer
 }
 
 /// Of what handles keep for tc_kernel_text, where nobody compiles.
-tc::LeafMutex& texts_mutex() {
-  static auto* only = new tc::LeafMutex;
-  return *only;
-}
+tc::LeafMutex& texts_mutex = *new tc::LeafMutex;
 
 tc_status compile(const tc_definition* definition, const tc_options* options, const char* target,
                   Tensors inputs, int32_t input_count, Tensors outputs, int32_t output_count,
@@ -270,12 +267,12 @@ tc_status tc_kernel_text(const tc_kernel* kernel, const char* what, const char**
     const tc_kernel& k = required(kernel, "kernel");
     std::string name = &required(what, "what");
     {
-      const tc::LeafLock lock(texts_mutex());
+      const tc::LeafLock lock(texts_mutex);
       auto found = k.texts.find(name);
       if (found != k.texts.end()) return found->second.c_str();
     }
     std::string made = k.kernel->text(name);  // compiles, perhaps
-    const tc::LeafLock lock(texts_mutex());
+    const tc::LeafLock lock(texts_mutex);
     return k.texts.emplace(name, std::move(made)).first->second.c_str();
   });
 }

@@ -1,8 +1,8 @@
 #include "base/leaf_mutex.h"
 
-#include <pthread.h>
-
 #include <vector>
+
+#include "base/fork.h"
 
 namespace tc {
 namespace {
@@ -25,7 +25,8 @@ Leaves& leaves() {
   static auto* only = [] {
     auto* made = new Leaves;
     // A child is the thread that has locked them.
-    pthread_atfork([] { leaves().lock(); }, [] { leaves().unlock(); }, [] { leaves().unlock(); });
+    at_fork(ForkStep::Locks,
+            {[] { leaves().lock(); }, [] { leaves().unlock(); }, [] { leaves().unlock(); }});
     return made;
   }();
   return *only;

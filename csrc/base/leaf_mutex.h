@@ -7,7 +7,8 @@ namespace tc {
 
 /// A mutex for short work that waits for nothing else, no other mutex and no interpreter: fork
 /// waits for it, so that a child, which has none of the threads that may hold it, finds it free and
-/// what it guards whole. It is never destroyed.
+/// what it guards whole. It is never destroyed, and made as the library is loaded: a child would
+/// wait for the rest of a function's first call that makes one.
 class LeafMutex {
  public:
   LeafMutex();

@@ -111,6 +111,7 @@ void set_log_topic(const std::string& topic, bool on) {
 
 void log(const char* topic, const std::string& message) {
   if (LogSink target = sink.load()) {
+    const Task::Rest rest;  // the sink may need the lock of an interpreter that forks
     target(topic, message.c_str());
   } else {
     std::fprintf(stderr, "[tc:%s] %s\n", topic, message.c_str());

@@ -4,15 +4,17 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <memory>
 #include <new>
-#include <set>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/log.h"
 #include "base/out_of_memory.h"
 
@@ -26,6 +28,8 @@ constexpr size_t kShortBytes = size_t{512} << 10;
 // Half of what Ctrl-C may take to have an effect, and some for its own way.
 constexpr auto kPoll = std::chrono::milliseconds(50);
 constexpr auto kLong = std::chrono::seconds(1);
+// What a fork waits at most until all tasks are between two steps.
+constexpr auto kMostForking = std::chrono::seconds(5);
 
 std::atomic<InterruptCheck> interrupt_check{nullptr};
 thread_local Task* current = nullptr;
@@ -34,18 +38,61 @@ thread_local Task* current = nullptr;
 struct Running {
   std::mutex mutex;
   std::condition_variable changed;
-  std::set<Task*> tasks;
+  std::map<Task*, int> tasks;  ///< with how often each is at rest
   bool ending = false;
+  std::atomic<int> forking = 0;  ///< threads
+
+  void rest() {
+    std::lock_guard<std::mutex> lock(mutex);
+    ++tasks[current];
+    changed.notify_all();
+  }
+  void go_on() {
+    std::unique_lock<std::mutex> lock(mutex);
+    changed.wait(lock, [&] { return forking == 0; });
+    --tasks[current];
+  }
+
+  /// Returns when all tasks are between two steps, if they come there in time, with the mutex.
+  void wait_for_rest() {
+    std::unique_lock<std::mutex> lock(mutex);
+    ++forking;
+    changed.wait_for(lock, kMostForking, [&] {
+      return std::all_of(tasks.begin(), tasks.end(),
+                         [](const auto& task) { return task.first == current || task.second > 0; });
+    });
+    lock.release();
+  }
+  void end_rest() {
+    --forking;
+    changed.notify_all();
+    mutex.unlock();
+  }
+  void reset_in_child() {
+    // What waits in the condition is gone, and cannot be woken.
+    new (&mutex) std::mutex;
+    new (&changed) std::condition_variable;
+    tasks.clear();
+    forking = 0;
+    current = nullptr;
+  }
 };
-Running& running() {
-  static auto* instance = new Running;
-  return *instance;
+Running& running = *new Running;
+
+[[maybe_unused]] const bool handles_forks =
+    at_fork(ForkStep::Tasks, {[] { running.wait_for_rest(); }, [] { running.end_rest(); },
+                              [] { running.reset_in_child(); }});
+
+void stay_while_forking() {
+  if (running.forking == 0) return;
+  running.rest();
+  running.go_on();
 }
 
 void forget(Task* task) {
-  std::lock_guard<std::mutex> lock(running().mutex);
-  running().tasks.erase(task);
-  running().changed.notify_all();
+  std::lock_guard<std::mutex> lock(running.mutex);
+  running.tasks.erase(task);
+  running.changed.notify_all();
 }
 
 }  // namespace
@@ -73,26 +120,16 @@ size_t stack_left() {
   return here - lowest;
 }
 
-void install_handlers() {
-  // A child of fork has none of its parent's threads: who waited for one would wait for ever.
-  static const int at_fork =
-      pthread_atfork([] { running().mutex.lock(); }, [] { running().mutex.unlock(); },
-                     [] {
-                       // What waits in the condition is gone, and cannot be woken.
-                       new (&running().mutex) std::mutex;
-                       new (&running().changed) std::condition_variable;
-                       running().tasks.clear();
-                       current = nullptr;
-                     });
+void end_at_exit() {
   static const int at_exit = std::atexit(end_tasks);
-  (void)at_fork, (void)at_exit;
+  (void)at_exit;
 }
 
 void end_tasks() {
-  std::unique_lock<std::mutex> lock(running().mutex);
-  running().ending = true;
-  for (Task* task : running().tasks) task->cancel();
-  running().changed.wait(lock, [] { return running().tasks.empty(); });
+  std::unique_lock<std::mutex> lock(running.mutex);
+  running.ending = true;
+  for (const auto& [task, rests] : running.tasks) task->cancel();
+  running.changed.wait(lock, [] { return running.tasks.empty(); });
 }
 
 Task::Task(std::string what, std::function<void()> work)
@@ -100,13 +137,13 @@ Task::Task(std::string what, std::function<void()> work)
 
 void Task::start(const std::shared_ptr<Task>& task) {
   if (current) return task->work_and_tell();
-  install_handlers();
+  end_at_exit();
   // Before the task is announced: it must not be left so where memory runs out.
   auto kept = std::make_unique<std::shared_ptr<Task>>(task);
   {
-    std::lock_guard<std::mutex> lock(running().mutex);
-    if (running().ending) return task->end(std::make_exception_ptr(Interrupted()));
-    running().tasks.insert(task.get());
+    std::lock_guard<std::mutex> lock(running.mutex);
+    if (running.ending) return task->end(std::make_exception_ptr(Interrupted()));
+    running.tasks.emplace(task.get(), 0);
   }
   // Signals are for threads that the host knows.
   sigset_t all, before;
@@ -124,9 +161,9 @@ void Task::start(const std::shared_ptr<Task>& task) {
     kept.release();
     return;
   }
-  std::lock_guard<std::mutex> lock(running().mutex);
-  running().tasks.erase(task.get());
-  running().changed.notify_all();
+  std::lock_guard<std::mutex> lock(running.mutex);
+  running.tasks.erase(task.get());
+  running.changed.notify_all();
   task->end(std::make_exception_ptr(
       Error(TC_USAGE_ERROR, "out of memory or of threads: none could be started to compile in")));
 }
@@ -135,6 +172,7 @@ void* Task::run_thread(void* given) {
   auto* kept = static_cast<std::shared_ptr<Task>*>(given);
   pthread_setname_np(pthread_self(), "tc-compile");
   current = kept->get();
+  stay_while_forking();
   reserve_memory();
   (*kept)->work_and_tell();
   release_reserve();
@@ -172,6 +210,7 @@ void Task::end(std::exception_ptr failure) {
 }
 
 void Task::wait() {
+  const Rest rest;
   const auto start = std::chrono::steady_clock::now();
   bool told = false;
   std::unique_lock<std::mutex> lock(mutex_);
@@ -222,8 +261,18 @@ void Task::cancel() {
   for (const auto& [key, stop] : stops_) stop();
 }
 
+Task::Rest::Rest() {
+  if (current) running.rest();
+}
+
+Task::Rest::~Rest() {
+  if (current) running.go_on();
+}
+
 void Task::leave_if_cancelled() {
-  if (current && current->cancelled_) throw Cancelled();
+  if (!current) return;
+  stay_while_forking();
+  if (current->cancelled_) throw Cancelled();
 }
 
 bool Task::is_inside() { return current != nullptr; }

@@ -48,9 +48,18 @@ class Task {
   bool is_cancelled() const { return cancelled_; }
   bool is_done();
 
-  /// For the work itself: leaves it where it was cancelled, between two steps. Outside of tasks
-  /// nothing happens.
+  /// For the work itself, between two steps: leaves it where it was cancelled, and stays here while
+  /// another thread forks. Outside of tasks nothing happens.
   static void leave_if_cancelled();
+  /// As long as it lives, the task of this thread counts as one that is between two steps: fork
+  /// does not wait for it. For what waits for other threads; outside of tasks nothing happens.
+  class Rest {
+   public:
+    Rest();
+    ~Rest();
+    Rest(const Rest&) = delete;
+    Rest& operator=(const Rest&) = delete;
+  };
   /// Whether the calling thread is a task's.
   static bool is_inside();
   /// Cancels the task of this thread, for want of memory.
@@ -68,7 +77,7 @@ class Task {
 
  private:
   struct Cancelled {};
-  friend void install_handlers();
+  friend void end_at_exit();
   friend void end_tasks();
   friend void run_short(const std::function<void()>& work);
   static void* run_thread(void* task);

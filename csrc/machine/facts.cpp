@@ -14,6 +14,7 @@
 #include <type_traits>
 
 #include "base/error.h"
+#include "base/leaf_mutex.h"
 #include "base/notes.h"
 #include "base/suggest.h"
 #include "base/text_stream.h"
@@ -174,6 +175,17 @@ void replace(Known& known, const std::string& given) {
       concat("TC_MACHINE: '", entry, "' is not understood; it takes ", names_of_facts()));
 }
 
+/// A machine stays what it is. Callers look up outside of tasks, which fork would wait for: a mutex
+/// that it does wait for, instead of the guard of a static object.
+LeafMutex& looking = *new LeafMutex;
+const LookUp* found_here = nullptr;
+
+const LookUp& looked_up() {
+  const LeafLock lock(looking);
+  if (!found_here) found_here = new LookUp;
+  return *found_here;
+}
+
 }  // namespace
 
 const std::vector<Fact>& facts() {
@@ -267,8 +279,7 @@ const std::vector<Fact>& facts() {
 #undef TC_FACT
 
 Known look_up(int host_threads) {
-  // A machine stays what it is.
-  static const LookUp& found = *new LookUp;
+  const LookUp& found = looked_up();
   Known known{found.cpu, {}};
   known.cpu.threads = std::min(known.cpu.cores, host_threads);
   for (const Fact& fact : facts()) {

@@ -19,10 +19,7 @@ std::string names(const Map& map) {
 
 /// Of the texts and kernels that all kernels have made. Nobody compiles under it: a child of fork
 /// would wait for a thread that it does not have.
-LeafMutex& made_mutex() {
-  static auto* only = new LeafMutex;
-  return *only;
-}
+LeafMutex& made_mutex = *new LeafMutex;
 
 }  // namespace
 
@@ -33,7 +30,7 @@ void Kernel::launch_unchecked(const tc_host& host, void* const* pointers) const 
 const Kernel& Kernel::unchecked() const {
   if (const Kernel* kernel = unchecked_) return *kernel;
   auto made = run_apart("compiling without checks of indices", make_unchecked);
-  const LeafLock lock(made_mutex());
+  const LeafLock lock(made_mutex);
   if (!made_unchecked_) unchecked_ = (made_unchecked_ = std::move(made)).get();
   return *made_unchecked_;
 }
@@ -56,11 +53,11 @@ std::string Kernel::text(const std::string& what) const {
 
 std::shared_ptr<const Kernel::Texts> Kernel::all_texts() const {
   {
-    const LeafLock lock(made_mutex());
+    const LeafLock lock(made_mutex);
     if (made_texts_ || !make_texts) return made_texts_;
   }
   auto made = std::make_shared<const Texts>(run_apart("compiling again", make_texts));
-  const LeafLock lock(made_mutex());
+  const LeafLock lock(made_mutex);
   if (!made_texts_) made_texts_ = std::move(made);
   return made_texts_;
 }

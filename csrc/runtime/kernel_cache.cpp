@@ -1,12 +1,11 @@
 #include "runtime/kernel_cache.h"
 
-#include <pthread.h>
-
 #include <mutex>
 #include <new>
 #include <unordered_map>
 #include <utility>
 
+#include "base/fork.h"
 #include "base/task.h"
 
 namespace tc::runtime {
@@ -40,19 +39,15 @@ struct Cache {
 };
 
 /// Never destroyed: kernels may still run while the process exits.
-Cache& cache() {
-  static Cache* instance = [] {
-    auto* made = new Cache;
-    // In a child the threads that made kernels are not there.
-    pthread_atfork([] { cache().mutex.lock(); }, [] { cache().mutex.unlock(); },
-                   [] {
-                     for (auto& [key, entry] : cache().entries) entry.pending = nullptr;
-                     new (&cache().mutex) std::mutex;
-                   });
-    return made;
-  }();
-  return *instance;
-}
+Cache& cache = *new Cache;
+
+// In a child the threads that made kernels are not there.
+[[maybe_unused]] const bool handles_forks =
+    at_fork(ForkStep::Locks, {[] { cache.mutex.lock(); }, [] { cache.mutex.unlock(); },
+                              [] {
+                                for (auto& [key, entry] : cache.entries) entry.pending = nullptr;
+                                new (&cache.mutex) std::mutex;
+                              }});
 
 }  // namespace
 
@@ -61,9 +56,9 @@ std::shared_ptr<const Kernel> find_or_compile(const std::string& key, std::strin
   std::shared_ptr<Pending> pending;
   bool mine = false;
   {
-    std::lock_guard<std::mutex> lock(cache().mutex);
-    cache().sweep();
-    Entry& entry = cache().entries[key];
+    std::lock_guard<std::mutex> lock(cache.mutex);
+    cache.sweep();
+    Entry& entry = cache.entries[key];
     if (auto kernel = entry.kernel.lock()) return kernel;
     if (entry.pending && !entry.pending->task->is_cancelled()) {
       pending = entry.pending;
@@ -73,11 +68,11 @@ std::shared_ptr<const Kernel> find_or_compile(const std::string& key, std::strin
       std::weak_ptr<Pending> weak = pending;
       pending->task = std::make_shared<Task>(std::move(what), [key, weak, make = std::move(make)] {
         auto forget = [&](const std::shared_ptr<const Kernel>& kernel) {
-          std::lock_guard<std::mutex> lock(cache().mutex);
+          std::lock_guard<std::mutex> lock(cache.mutex);
           const std::shared_ptr<Pending> own = weak.lock();
-          auto found = cache().entries.find(key);
+          auto found = cache.entries.find(key);
           if (own) own->kernel = kernel;
-          if (!own || found == cache().entries.end() || found->second.pending != own) return;
+          if (!own || found == cache.entries.end() || found->second.pending != own) return;
           found->second = Entry{kernel, nullptr};
         };
         try {
@@ -94,9 +89,9 @@ std::shared_ptr<const Kernel> find_or_compile(const std::string& key, std::strin
     pending->task->wait();
   } catch (...) {
     // Where the work never began, or its thread has stopped, it has told nobody.
-    std::lock_guard<std::mutex> lock(cache().mutex);
-    auto found = cache().entries.find(key);
-    if (found != cache().entries.end() && found->second.pending == pending &&
+    std::lock_guard<std::mutex> lock(cache.mutex);
+    auto found = cache.entries.find(key);
+    if (found != cache.entries.end() && found->second.pending == pending &&
         pending->task->is_done())
       found->second.pending = nullptr;
     throw;

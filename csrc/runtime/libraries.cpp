@@ -24,6 +24,13 @@ namespace {
 
 std::atomic<const tc_libraries*> registered{nullptr};
 
+/// The files of libraries by one of their functions; never destroyed.
+struct KnownFiles {
+  LeafMutex mutex;
+  std::map<const void*, std::string> files;
+};
+KnownFiles& known_files = *new KnownFiles;
+
 ir::LibraryOperand dense(const std::string& name, std::vector<int64_t> sizes) {
   ir::LibraryOperand operand;
   operand.tensor = name;
@@ -87,14 +94,9 @@ int host_threads() {
 const tc_libraries* libraries() { return deterministic() ? nullptr : registered.load(); }
 
 std::string identity(const tc_libraries& library) {
-  struct Known {
-    LeafMutex mutex;
-    std::map<const void*, std::string> files;
-  };
-  static auto& known = *new Known;
   const auto* function = reinterpret_cast<const void*>(library.multiply);
-  const LeafLock lock(known.mutex);
-  auto [file, added] = known.files.emplace(function, "");
+  const LeafLock lock(known_files.mutex);
+  auto [file, added] = known_files.files.emplace(function, "");
   Dl_info info;
   struct stat status;
   if (added && dladdr(function, &info) && stat(info.dli_fname, &status) == 0)

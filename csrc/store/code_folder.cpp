@@ -52,17 +52,14 @@ struct Folder {
 };
 
 /// Never destroyed: compilations may go on while the process ends.
-Folder& folder() {
-  static auto* only = new Folder;
-  return *only;
-}
+Folder& folder = *new Folder;
 
 std::string message(int error) { return std::generic_category().message(error); }
 
 void tell_once(const std::string& text) {
   {
-    const LeafLock lock(folder().mutex);
-    if (!folder().told.insert(text).second) return;
+    const LeafLock lock(folder.mutex);
+    if (!folder.told.insert(text).second) return;
   }
   tell("code", text);
 }
@@ -217,7 +214,7 @@ int64_t trim(int directory, int64_t most) {
 
 /// Keeps the folder within its bounds when so much was added.
 void count(int directory, int64_t added) {
-  Folder& all = folder();
+  Folder& all = folder;
   int64_t most = 0;
   {
     const LeafLock lock(all.mutex);
@@ -239,7 +236,7 @@ void set_code_folder(const std::string& path, int64_t most_bytes) {
                      "; a folder for compiled code holds 0 bytes at least");
   const std::string whole = path.empty() ? "" : whole_path(path);
   if (!whole.empty()) open_folder(whole);
-  Folder& all = folder();
+  Folder& all = folder;
   const LeafLock lock(all.mutex);
   all.is_set = true;
   all.path = whole;
@@ -249,7 +246,7 @@ void set_code_folder(const std::string& path, int64_t most_bytes) {
 }
 
 std::string code_folder() {
-  Folder& all = folder();
+  Folder& all = folder;
   {
     const LeafLock lock(all.mutex);
     if (all.is_set) return all.path;

@@ -88,10 +88,7 @@ struct Known {
 };
 
 /// Never destroyed: compilations may come while the process ends.
-Known& known() {
-  static auto* all = new Known;
-  return *all;
-}
+Known& known_tunings = *new Known;
 
 }  // namespace
 
@@ -202,15 +199,15 @@ const Tuning* find_tuning(const std::vector<Tuning>& tunings, const TuningKey& k
 
 std::vector<size_t> use(const std::vector<Tuning>& tunings) {
   std::vector<size_t> changed;
-  const LeafLock lock(known().mutex);
+  const LeafLock lock(known_tunings.mutex);
   for (size_t k = 0; k < tunings.size(); ++k) {
     Tuning added = tunings[k];
     added.trials.clear();
     if (added.plans.empty()) continue;
-    auto same = std::find_if(known().tunings.begin(), known().tunings.end(),
+    auto same = std::find_if(known_tunings.tunings.begin(), known_tunings.tunings.end(),
                              [&](const Tuning& other) { return other.key == added.key; });
-    if (same == known().tunings.end()) {
-      known().tunings.push_back(std::move(added));
+    if (same == known_tunings.tunings.end()) {
+      known_tunings.tunings.push_back(std::move(added));
       changed.push_back(k);
       continue;
     }
@@ -223,20 +220,20 @@ std::vector<size_t> use(const std::vector<Tuning>& tunings) {
 }
 
 void forget_tunings() {
-  const LeafLock lock(known().mutex);
-  known().tunings.clear();
+  const LeafLock lock(known_tunings.mutex);
+  known_tunings.tunings.clear();
 }
 
 bool knows_tunings(const std::string& definition) {
-  const LeafLock lock(known().mutex);
-  return std::any_of(known().tunings.begin(), known().tunings.end(),
+  const LeafLock lock(known_tunings.mutex);
+  return std::any_of(known_tunings.tunings.begin(), known_tunings.tunings.end(),
                      [&](const Tuning& tuning) { return tuning.key.definition == definition; });
 }
 
 std::optional<Found> find_known(const TuningKey& key) {
-  const LeafLock lock(known().mutex);
+  const LeafLock lock(known_tunings.mutex);
   bool exact = false;
-  const Tuning* found = find_tuning(known().tunings, key, &exact);
+  const Tuning* found = find_tuning(known_tunings.tunings, key, &exact);
   if (!found) return std::nullopt;
   return Found{found->plans[0], exact, arguments_text(found->key), found->key.text};
 }

@@ -90,15 +90,12 @@ struct Known {
   std::map<std::string, std::shared_ptr<Differentiable>> by_name;
 };
 
-Known& known() {
-  static auto* all = new Known;
-  return *all;
-}
+Known& known = *new Known;
 
 std::shared_ptr<Differentiable> find_shared(const std::string& name) {
-  std::lock_guard<std::mutex> lock(known().mutex);
-  auto found = known().by_name.find(name);
-  return found == known().by_name.end() ? nullptr : found->second;
+  std::lock_guard<std::mutex> lock(known.mutex);
+  auto found = known.by_name.find(name);
+  return found == known.by_name.end() ? nullptr : found->second;
 }
 
 c10::IValue name_plan(const c10::OperatorHandle& own, const Flags& wanted) {
@@ -174,23 +171,23 @@ Differentiable* find_differentiable(const std::string& name) { return find_share
 
 Differentiable* keep_differentiable(const std::string& name,
                                     std::unique_ptr<Differentiable> differentiable) {
-  std::lock_guard<std::mutex> lock(known().mutex);
-  auto [entry, is_new] = known().by_name.emplace(name, std::move(differentiable));
+  std::lock_guard<std::mutex> lock(known.mutex);
+  auto [entry, is_new] = known.by_name.emplace(name, std::move(differentiable));
   if (!is_new) return nullptr;
   entry->second->kept = entry->second;
   return entry->second.get();
 }
 
 bool is_recorded(const std::string& name) {
-  std::lock_guard<std::mutex> lock(known().mutex);
-  auto found = known().by_name.find(name);
-  return found != known().by_name.end() && found->second.use_count() > 1;
+  std::lock_guard<std::mutex> lock(known.mutex);
+  auto found = known.by_name.find(name);
+  return found != known.by_name.end() && found->second.use_count() > 1;
 }
 
 void drop_differentiable(const std::string& name) {
   decltype(Known::by_name)::node_type dropped;  // which may run Python when it goes
-  std::lock_guard<std::mutex> lock(known().mutex);
-  dropped = known().by_name.extract(name);
+  std::lock_guard<std::mutex> lock(known.mutex);
+  dropped = known.by_name.extract(name);
 }
 
 Differentiable::Differentiable(std::shared_ptr<Operator> op, const std::string& name,

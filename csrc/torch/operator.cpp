@@ -375,19 +375,16 @@ struct Recorder {
 };
 
 /// Never destroyed: launches may come while the process ends.
-Recorder& recorder() {
-  static auto* only = new Recorder;
-  return *only;
-}
+Recorder& recorder = *new Recorder;
 
 }  // namespace
 
-void record_launches(bool record) { recorder().on = record; }
+void record_launches(bool record) { recorder.on = record; }
 
 std::vector<RecordedLaunches> take_recorded_launches() {
-  std::lock_guard<std::mutex> lock(recorder().mutex);
+  std::lock_guard<std::mutex> lock(recorder.mutex);
   std::vector<RecordedLaunches> result;
-  for (auto& [specialization, launches] : std::exchange(recorder().launches, {}))
+  for (auto& [specialization, launches] : std::exchange(recorder.launches, {}))
     result.push_back(std::move(launches));
   return result;
 }
@@ -412,12 +409,12 @@ void Operator::launch(const Specialization& specialization, at::ArrayRef<c10::IV
   const tc_kernel* kernel = specialization.kernel.get();
   if (seconds) return check(tc_kernel_time(kernel, &torch_host(), pointers.data(), seconds));
   const auto run = checks_indices() ? tc_kernel_launch : tc_kernel_launch_unchecked;
-  if (!recorder().on) return check(run(kernel, &torch_host(), pointers.data()));
+  if (!recorder.on) return check(run(kernel, &torch_host(), pointers.data()));
   const auto begin = std::chrono::steady_clock::now();
   check(run(kernel, &torch_host(), pointers.data()));
   const std::chrono::duration<double> spent = std::chrono::steady_clock::now() - begin;
-  std::lock_guard<std::mutex> lock(recorder().mutex);
-  RecordedLaunches& all = recorder().launches[{definition_.get(), specialization.key}];
+  std::lock_guard<std::mutex> lock(recorder.mutex);
+  RecordedLaunches& all = recorder.launches[{definition_.get(), specialization.key}];
   if (all.count++ == 0)
     all = {definition_, specialization.options, inputs.vec(), outputs.vec(), 0, 1};
   all.seconds += spent.count();

@@ -71,10 +71,7 @@ class FreeBlocks {
 };
 
 /// Never destroyed: kernels may run while the process ends.
-FreeBlocks& free_blocks() {
-  static auto* const blocks = new FreeBlocks;
-  return *blocks;
-}
+FreeBlocks& free_blocks = *new FreeBlocks;
 
 }  // namespace
 
@@ -97,7 +94,7 @@ constexpr bool kKeeps = true;
 
 void* allocate_temporary(size_t bytes) {
   if (kKeeps && bytes >= kLeastKept)
-    if (void* memory = free_blocks().take(bytes)) return memory;
+    if (void* memory = free_blocks.take(bytes)) return memory;
   try {
     void* memory = c10::alloc_cpu(bytes);
     advise_huge_pages(memory, bytes);
@@ -108,10 +105,10 @@ void* allocate_temporary(size_t bytes) {
 }
 
 void release_temporary(void* memory) {
-  if (!memory || (kKeeps && free_blocks().keep({memory, malloc_usable_size(memory)}))) return;
+  if (!memory || (kKeeps && free_blocks.keep({memory, malloc_usable_size(memory)}))) return;
   c10::free_cpu(memory);
 }
 
-void free_temporaries() { free_blocks().clear(); }
+void free_temporaries() { free_blocks.clear(); }
 
 }  // namespace tc_torch

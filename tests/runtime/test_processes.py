@@ -78,6 +78,41 @@ for trial in range(1, 12, int(sys.argv[1])):
     )
 
 
+def test_fork_while_a_process_compiles_for_the_first_time() -> None:
+    """What is made once a process, also in Halide and LLVM, is made or not begun in a child."""
+    run(
+        """
+def first(trial):
+    h = tc.define("def h(float(N, N) A) -> (B) { B(i, j) = A(i, j) + 2 }").h
+    other = threading.Thread(target=lambda: h(x))
+    other.start()
+    children = []
+    while other.is_alive():
+        child = os.fork()
+        if child == 0:
+            signal.alarm(60)
+            torch.set_num_threads(1)
+            assert torch.equal(h(x), x + 2)
+            os._exit(0)
+        children.append(child)
+    other.join()
+    assert children
+    for child in children:
+        status = os.waitpid(child, 0)[1]
+        assert status == 0, (trial, status)
+
+for trial in range(10):
+    # This process compiles nothing, so that each of these begins anew.
+    process = os.fork()
+    if process == 0:
+        first(trial)
+        os._exit(0)
+    status = os.waitpid(process, 0)[1]
+    assert status == 0, (trial, status)
+"""
+    )
+
+
 def test_fork_while_other_threads_define() -> None:
     """The locks of what defines are free in the child."""
     run(
