@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/leaf_mutex.h"
+#include "base/threads/leaf_mutex.h"
 #include "ir/accesses.h"
 #include "plan/options/cluster_options.h"
 #include "runtime/sequence.h"

@@ -7,7 +7,7 @@
 
 #include "api/error.h"
 #include "base/arguments.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 #include "einsum/bind.h"
 #include "einsum/equation.h"
 #include "einsum/source.h"

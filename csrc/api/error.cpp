@@ -4,7 +4,7 @@
 
 #include "base/arguments.h"
 #include "base/log.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 #include "ir/halide.h"
 #include "poly/isl.h"
 

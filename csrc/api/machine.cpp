@@ -1,6 +1,6 @@
 // The C interface: the machine.
 #include "api/error.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 #include "machine/facts.h"
 #include "machine/measure.h"
 #include "runtime/libraries.h"

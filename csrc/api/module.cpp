@@ -7,7 +7,7 @@
 #include "api/error.h"
 #include "api/handles.h"
 #include "base/arguments.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 #include "lang/gradient/gradient.h"
 #include "lang/gradient/kept_values.h"
 #include "lang/lowering/definition.h"

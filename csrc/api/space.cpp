@@ -10,7 +10,7 @@
 #include "api/handles.h"
 #include "api/tuning_key.h"
 #include "base/arguments.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 #include "machine/facts.h"
 #include "runtime/libraries.h"
 #include "schedule.h"

@@ -9,7 +9,7 @@
 #include "api/handles.h"
 #include "api/store_handle.h"
 #include "base/arguments.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 #include "lang/lowering/definition.h"
 #include "store/file.h"
 #include "store/rename.h"

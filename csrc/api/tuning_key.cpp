@@ -1,7 +1,7 @@
 #include "api/tuning_key.h"
 
 #include "base/arguments.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 #include "machine/facts.h"
 #include "runtime/cuda/driver.h"
 

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "base/notes.h"
 #include "base/suggest.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 
 namespace tc {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/task.h"
+#include "base/threads/task.h"
 
 namespace tc {
 

@@ -14,10 +14,10 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/leaf_mutex.h"
 #include "base/notes.h"
 #include "base/suggest.h"
 #include "base/text_stream.h"
+#include "base/threads/leaf_mutex.h"
 #include "machine/instruction_sets.h"
 #include "machine/measure.h"
 #include "machine/processors.h"

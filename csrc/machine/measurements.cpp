@@ -4,8 +4,8 @@
 #include <new>
 #include <unordered_map>
 
-#include "base/fork.h"
-#include "base/task.h"
+#include "base/threads/fork.h"
+#include "base/threads/task.h"
 
 namespace tc::machine {
 namespace {

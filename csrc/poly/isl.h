@@ -29,7 +29,7 @@
 #include <string>
 #include <vector>
 
-#include "base/task.h"
+#include "base/threads/task.h"
 
 namespace tc::poly {
 

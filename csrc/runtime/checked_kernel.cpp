@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 
 namespace tc::runtime {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/leaf_mutex.h"
-#include "base/task.h"
+#include "base/threads/leaf_mutex.h"
+#include "base/threads/task.h"
 
 namespace tc::runtime {
 namespace {

@@ -5,8 +5,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "base/fork.h"
-#include "base/task.h"
+#include "base/threads/fork.h"
+#include "base/threads/task.h"
 
 namespace tc::runtime {
 namespace {

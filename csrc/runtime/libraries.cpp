@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/leaf_mutex.h"
 #include "base/memory.h"
+#include "base/threads/leaf_mutex.h"
 #include "ir/dtypes.h"
 #include "ir/layout.h"
 #include "machine/measure.h"

@@ -21,8 +21,8 @@
 
 #include "base/checksum.h"
 #include "base/error.h"
-#include "base/leaf_mutex.h"
 #include "base/log.h"
+#include "base/threads/leaf_mutex.h"
 #include "store/descriptor.h"
 
 namespace tc::store {

@@ -17,7 +17,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/task.h"
+#include "base/threads/task.h"
 #include "store/descriptor.h"
 
 namespace tc::store {

@@ -6,8 +6,8 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/leaf_mutex.h"
 #include "base/notes.h"
+#include "base/threads/leaf_mutex.h"
 #include "store/rename.h"
 
 namespace tc::store {

@@ -255,7 +255,7 @@ const PassList<Stmt, Accumulates> kFunctionPasses(
     });
 
 Stmt run_passes(Nest nest, BufferFacts& buffers) {
-  // Tasks have stacks that are large enough (see base/task).
+  // Tasks have stacks that are large enough (see base/threads/task).
   static const bool once = (Halide::set_compiler_stack_size(0), true);
   (void)once;
   kNestPasses.run(nest, buffers);

@@ -1,8 +1,8 @@
-#include "base/leaf_mutex.h"
+#include "base/threads/leaf_mutex.h"
 
 #include <vector>
 
-#include "base/fork.h"
+#include "base/threads/fork.h"
 
 namespace tc {
 namespace {

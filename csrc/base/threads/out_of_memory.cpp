@@ -1,4 +1,4 @@
-#include "base/out_of_memory.h"
+#include "base/threads/out_of_memory.h"
 
 #include <gmp.h>
 #include <link.h>
@@ -12,7 +12,7 @@
 #include <exception>
 #include <new>
 
-#include "base/task.h"
+#include "base/threads/task.h"
 
 namespace tc {
 namespace {

@@ -1,4 +1,4 @@
-#include "base/fork.h"
+#include "base/threads/fork.h"
 
 #include <pthread.h>
 

@@ -1,4 +1,4 @@
-#include "base/task.h"
+#include "base/threads/task.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -14,9 +14,9 @@
 #include <new>
 #include <utility>
 
-#include "base/fork.h"
 #include "base/log.h"
-#include "base/out_of_memory.h"
+#include "base/threads/fork.h"
+#include "base/threads/out_of_memory.h"
 
 namespace tc {
 namespace {
