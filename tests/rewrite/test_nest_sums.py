@@ -248,6 +248,24 @@ def test_scales_that_keep_a_sum_finite() -> None:
     assert torch.isfinite(compiled(text, *values)(*values)).all()
 
 
+def test_scales_of_what_several_sums_share() -> None:
+    """They are those of each sum: neither of what it shares, nor of what that is made of."""
+    scales = {"p": -1, "q": 2, "r": 3, "s": -4}
+    sums = " ".join(
+        f"{name}(n) +=! {scale} * D(n, i) * (B(n, i) / (Z(n, 0) * Z(n, 1))) * W(n, {k})"
+        for k, (name, scale) in enumerate(scales.items())
+    )
+    tensors = "float(N, I) D, float(N, I) B, float(N, 2) Z, float(N, 4) W"
+    text = f"def f({tensors}) -> (p, q, r, s) {{ {sums} }}"
+    d, b, w = integers(3000, 5), integers(3000, 5), integers(3000, 4)
+    z = torch.tensor([1.0, 2.0, 4.0])[torch.randint(3, (3000, 2))]
+    executor = compiled(text, d, b, z, w)
+    assert ".product" in executor.explain() and added(executor)
+    shared = (d * b).sum(1) / z.prod(1)
+    for k, (found, scale) in enumerate(zip(executor(d, b, z, w), scales.values(), strict=True)):
+        assert torch.equal(found, scale * shared * w[:, k])
+
+
 def test_the_loops_of_the_text_stay() -> None:
     text = CONTRACTIONS["three matrices"][0]
     values = (integers(20, 30), integers(30, 25), integers(25, 18))

@@ -410,8 +410,12 @@ class NestSums : public ProgramPass {
     const Signature& signature = c.signature(set);
     if (auto known = made_.find(signature.number); known != made_.end()) return known->second;
     const PartialProduct product = without_scaled(c, c.product(set));
-    std::vector<Factor> factors = make_parts(statement, candidate, product, scales, made);
-    if (product.sums() && is_used_once(c, set)) {
+    // What others use as well is not scaled, nor what that is made of.
+    const bool own = is_used_once(c, set);
+    std::vector<Factor> unscaled;
+    std::vector<Factor> factors =
+        make_parts(statement, candidate, product, own ? scales : unscaled, made);
+    if (product.sums() && own) {
       factors.insert(factors.end(), scales.begin(), scales.end());
       scales.clear();
     }
