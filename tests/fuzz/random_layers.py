@@ -366,6 +366,25 @@ class Generator:
             (n, m), "ij", "=", f"{x.at('i', 'j')} * {rows.at('i')} + {columns.at('j')}"
         )
 
+    def shared_factors(self, x: Value) -> Value:
+        """Sums that have most factors in common, each scaled by a number of its own."""
+        if self.chance(0.5):
+            # Of many short rows: what the sums share pays.
+            x = self.input(self.r.choice([300, 1000, 2000]), self.r.choice([2, 4, 5]))
+        n, m = x.shape
+        if not self.fits(n, m, 4):
+            return x
+        y, z, w = self.input(n, m), self.input(n), self.input(n, 4)
+        common = [x.at("i", "j"), f"({y.at('i', 'j')} / ({z.at('i')} * {z.at('i')} + 1))"]
+        self.r.shuffle(common)
+        value = x.at("i", "j")
+        for k in range(self.r.choice([2, 3, 4, 4])):
+            scale = self.r.choice(["-", "2 * ", "-3 * ", "0.5 * ", ""])
+            factors = [f for f in common if self.chance(0.9)] + [w.at("i", str(k))]
+            total = self.state((n,), "i", "+=!", scale + " * ".join(factors), f"j in 0:{m}")
+            value = f"({value} {self.r.choice('+-')} {total.at('i')})"
+        return self.state((n, m), "ij", "=", value)
+
     def tables(self, x: Value) -> Value:
         """A reduction over places that tables say."""
         n, m = x.shape
@@ -623,9 +642,9 @@ class Generator:
     LAYERS: ClassVar[dict[str, float]] = {
         "softmax": 5, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
         "resize": 2, "sampled": 3, "smoothed": 2, "window": 3, "transposed_window": 2, "strided": 3,
-        "digits": 2, "dense": 6, "factors": 2, "two_products": 2, "common": 1, "tables": 3,
-        "bag": 2, "pick": 4, "scan": 4, "elementwise": 5, "pairs": 1, "short_rows": 3,
-        "lookups": 2, "heads": 2, "quotients": 1, "nothing": 1, "truncated": 9, "many": 0.4,
+        "digits": 2, "dense": 6, "factors": 2, "two_products": 2, "common": 1,
+        "shared_factors": 2, "tables": 3, "bag": 2, "pick": 4, "scan": 4, "elementwise": 5,
+        "pairs": 1, "short_rows": 3, "lookups": 2, "heads": 2, "quotients": 1, "nothing": 1, "truncated": 9, "many": 0.4,
         "triangles": 3, "moving_extremes": 3,
     }  # fmt: skip
 
