@@ -262,6 +262,32 @@ def test_powers_of_doubles_with_a_literal_exponent(exponent: str) -> None:
     assert torch.equal(actual.signbit() | actual.isnan(), exact.signbit() | exact.isnan())
 
 
+@pytest.mark.filterwarnings("ignore:.*encountered in")
+def test_powers_of_doubles() -> None:
+    """Against x87's extended precision, also where a small base has a large exponent."""
+    rng = np.random.default_rng(0)
+    n = 20_000
+    near_one = 1 + rng.uniform(-1, 1, n) * 10 ** rng.uniform(-15, -1, n)
+    bases = [rng.uniform(0, 10, n), 10 ** rng.uniform(-320, 308, n), near_one]
+    exponents = [rng.uniform(-20, 20, n), rng.uniform(-1, 1, n)]
+    exponents.append(rng.choice([-1, 1], n) * 10 ** rng.uniform(0, 17, n))
+    extreme = np.array(
+        [*SPECIAL, 5e-324, -5e-324, 1e308, -1e308, 2.0**53, 2.0**53 + 2, 1 - 2.0**-53]
+    )
+    x, y = (grid.ravel() for grid in np.meshgrid(extreme, extreme))
+    x, y = np.concatenate([*bases, x]), np.concatenate([*exponents, y])
+    text = "def f(double(N) X, double(N) Y) -> (O) { O(i) = pow(X(i), Y(i)) }"
+    f = tc.define(text, namespace="tc_vector_functions_double_powers").f
+    actual = f(torch.from_numpy(x), torch.from_numpy(y)).numpy()
+    exact = np.power(x.astype(np.longdouble), y.astype(np.longdouble))
+    wanted = exact.astype(float)
+    off = np.abs(actual - exact) / np.spacing(np.abs(wanted)).astype(np.longdouble)
+    same = (actual == wanted) & (np.signbit(actual) == np.signbit(wanted))
+    same |= np.isnan(actual) & np.isnan(wanted)
+    assert (same | (off <= 2)).all(), (x[~(same | (off <= 2))], y[~(same | (off <= 2))])
+    assert np.isfinite(wanted).sum() > 2 * n
+
+
 def test_whole_powers_and_logarithms_of_two_are_exact() -> None:
     n = torch.arange(-149, 128).float()
     text = "def f(float(N) A) -> (P, Q) { P(i) = exp2(A(i))  Q(i) = log2(P(i)) }"

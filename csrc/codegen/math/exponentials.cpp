@@ -218,12 +218,15 @@ Expr hyperbolic_cosine(const Expr& x) {
   return is_double(x) ? hyperbolic_of_double(x, true) : hyperbolic(x, true);
 }
 
-Expr exponential_of_two(const Expr& x) {
+Expr exponential_of_two(const Expr& x) { return exponential_of_two(x, Expr()); }
+
+Expr exponential_of_two(const Expr& x, const Expr& low) {
   const Expr magic = rounding_shift(x);
   Names names;
   const Expr y = names(is_double(x) ? between(-1076, x, 1025) : between(-151, x, 129));
   const Expr shifted = names(add(y, magic));
-  const Expr r = names(subtract(y, subtract(shifted, magic)));
+  const Expr rest = subtract(y, subtract(shifted, magic));
+  const Expr r = names(low.defined() ? add(rest, between(-0.5, low, 0.5)) : rest);
   const Expr n = names(bits_of(shifted) - bits_of(magic));
   // Fitted for the smallest relative error: 2^-29, of double 2^-55. In two factors, since 2^n alone
   // may be out of range.

@@ -12,6 +12,8 @@ ir::Expr exponential_minus_one(const ir::Expr& x);
 ir::Expr hyperbolic_tangent(const ir::Expr& x);
 /// Exact for whole numbers.
 ir::Expr exponential_of_two(const ir::Expr& x);
+/// 2^(high + low) of doubles, of which `low` is small and `high` has few bits.
+ir::Expr exponential_of_two(const ir::Expr& high, const ir::Expr& low);
 ir::Expr hyperbolic_sine(const ir::Expr& x);
 ir::Expr hyperbolic_cosine(const ir::Expr& x);
 ir::Expr error_function(const ir::Expr& x);

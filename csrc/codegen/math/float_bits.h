@@ -49,6 +49,11 @@ inline ir::Expr bits_of_number(const ir::Expr& like, double value) {
   return integer(like, bits);
 }
 
+/// A double without the 27 last bits of its fraction: products of two of them are exact.
+inline ir::Expr high_part(const ir::Expr& x) {
+  return from_bits(bits_of(x) & integer(x, -(int64_t{1} << 27)));
+}
+
 /// The absolute value, about which neither Halide nor LLVM concludes anything.
 inline ir::Expr clear_sign(const ir::Expr& x) {
   const ir::Type type = x.type().with_code(halide_type_int);

@@ -115,6 +115,51 @@ Expr logarithm_to_two(const Expr& x) {
   return select(is_positive_finite(x), result, outside_of_logarithm(x, x));
 }
 
+/// As in the C library of FreeBSD (e_pow.c): log(1 + f) = 2 s + 2/3 s^3 + ... of s = f / (2 + f),
+/// in pairs of doubles up to the third power.
+std::pair<Expr, Expr> logarithm_to_two_in_parts(const Expr& x, Names& names) {
+  const Expr denormal = names(less(x, number(x, 0x1p-1022)));
+  const Expr u = names(select(denormal, multiply(x, number(x, 0x1p52)), x));
+  const Expr e = names((bits_of(u) - bits_of_number(u, 2.0 / 3)) & integer(u, -(int64_t{1} << 52)));
+  const Expr m = names(from_bits(bits_of(u) - e));
+  // Not every processor has conversions of 64 bits.
+  const int lanes = x.type().lanes();
+  const Expr high = Halide::cast(Halide::Int(32, lanes), e >> 32);
+  const Expr exponent = names(subtract(multiply(Halide::cast(x.type(), high), number(x, 0x1p-20)),
+                                       select(denormal, number(x, 52), number(x, 0))));
+  const Expr f = names(subtract(m, number(x, 1)));
+  const Expr d = names(add(m, number(x, 1)));
+  const Expr d_rest = names(subtract(m, subtract(d, number(x, 1))));
+  const Expr inverse = names(divide(number(x, 1), d));
+  const Expr s_high = names(high_part(multiply(f, inverse))), d_high = names(high_part(d));
+  const Expr d_low = names(add(subtract(d, d_high), d_rest));
+  const Expr rest = subtract(subtract(f, multiply(s_high, d_high)), multiply(s_high, d_low));
+  const Expr s_low = names(multiply(rest, inverse));
+  const Expr s = names(add(s_high, s_low));
+  const Expr z = names(multiply(s, s));
+  // 3 (log(1 + f) / (2 s) - 1 - s^2 / 3) = 3 s^4 (1/5 + ...), fitted: 2^-65 of the logarithm.
+  const Expr p = polynomial(
+      z, {0.056284952155066494, 0.05195895066400867, 0.05885122749492403, 0.06666600626923845,
+          0.07692308614130906, 0.09090909083695636, 0.11111111111139348, 0.14285714285714243, 0.2});
+  const Expr square = names(multiply(s_high, s_high));
+  const Expr beyond = names(
+      add(multiply(multiply(multiply(z, z), number(x, 3)), p), multiply(s_low, add(s_high, s))));
+  const Expr t_high = names(high_part(add(add(square, beyond), number(x, 3))));
+  const Expr t_low = names(subtract(beyond, subtract(subtract(t_high, number(x, 3)), square)));
+  const Expr product = names(multiply(s_high, t_high));
+  const Expr product_rest = names(add(multiply(s_low, t_high), multiply(t_low, s)));
+  const Expr log_high = names(high_part(add(product, product_rest)));
+  const Expr log_low = names(subtract(product_rest, subtract(log_high, product)));
+  // 2 / (3 log(2)) in two parts.
+  const double factor = 0.9617966939259756, first = 0.9617966860532761;
+  const double second = 7.872699542894897e-09;
+  const Expr two_high = names(multiply(log_high, number(x, first)));
+  const Expr two_low =
+      names(add(multiply(log_high, number(x, second)), multiply(log_low, number(x, factor))));
+  const Expr sum = names(high_part(add(add(two_high, two_low), exponent)));
+  return {sum, names(subtract(two_low, subtract(subtract(sum, exponent), two_high)))};
+}
+
 Expr logarithm_to_ten(const Expr& x) {
   Expr result = split_float(x, [](const Expr& one_more, const Expr& e) {
     return named(one_more, [&](const Expr& f) {

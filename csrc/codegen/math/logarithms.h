@@ -2,7 +2,9 @@
 #pragma once
 
 #include <functional>
+#include <utility>
 
+#include "codegen/math/named.h"
 #include "ir/halide.h"
 
 namespace tc::codegen {
@@ -18,6 +20,10 @@ ir::Expr logarithm_to_two(const ir::Expr& x);
 ir::Expr logarithm_to_ten(const ir::Expr& x);
 /// log(u) of a double that is not denormal, with as many digits as a float has.
 ir::Expr logarithm_for_floats(const ir::Expr& u);
+
+/// log2(x) of a positive and finite double as a high part (see high_part) and what it lacks,
+/// within 2^-63 of it.
+std::pair<ir::Expr, ir::Expr> logarithm_to_two_in_parts(const ir::Expr& x, Names& names);
 
 /// `use` gets f and e, x = (1 + f) * 2^e and |f| <= 1/3, of an x that is positive and finite. e is
 /// an integer in the place where floats have their exponents.

@@ -17,7 +17,7 @@ namespace {
 
 using namespace strict_math;
 
-/// x^y = 2^(y log2 x) of an x that is not negative, in double.
+/// x^y = 2^(y log2 x) of floats, x not negative, in double.
 Expr magnitude_of_power(const Expr& x, const Expr& y) {
   const Type wide = Halide::Float(64, x.type().lanes());
   // 0 and infinity have logarithms.
@@ -42,6 +42,26 @@ Expr magnitude_of_power(const Expr& x, const Expr& y) {
   Names names;
   const Expr t = names(between(-200, multiply(Halide::cast(wide, y), logarithm), 200));
   return names.around(Halide::cast(x.type(), exponential_of_two_for_floats(t)));
+}
+
+/// The same of doubles, in pairs of which the first has few bits: within two units in the last
+/// place.
+Expr magnitude_of_double_power(const Expr& x, const Expr& exponent) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  Names names;
+  // Larger ones make everything but 1 infinite or 0, and so do these.
+  const Expr y = names(between(-0x1p70, exponent, 0x1p70));
+  const auto [log_high, log_low] = logarithm_to_two_in_parts(x, names);
+  const Expr y_high = names(high_part(y));
+  const Expr low =
+      names(add(multiply(subtract(y, y_high), add(log_high, log_low)), multiply(y_high, log_low)));
+  const Expr high = names(multiply(y_high, log_high));
+  const Expr general = exponential_of_two(high, low);
+  const Expr zero = number(x, 0), infinite = number(x, infinity);
+  const Expr is_zero = equal(x, zero), grows = less(zero, y);
+  const Expr outside = select(is_zero, select(grows, zero, infinite),
+                              select(equal(x, infinite), select(grows, infinite, zero), x));
+  return names.around(select(is_positive_finite(x), general, select(equal(y, y), outside, y)));
 }
 
 /// x^n of a whole n > 0 by squares.
@@ -130,7 +150,8 @@ Expr power(const Expr& x, const Expr& y) {
   const Expr a = names(Halide::abs(x));
   Expr unity = equal(y, number(y, 0)) || equal(x, one) ||
                (equal(a, one) && equal(Halide::abs(y), number(y, infinity)));
-  const Expr magnitude = names(select(unity, one, magnitude_of_power(a, y)));
+  const Expr magnitude = names(select(
+      unity, one, is_double(x) ? magnitude_of_double_power(a, y) : magnitude_of_power(a, y)));
   Expr half = multiply(y, number(y, 0.5));
   Expr whole = equal(Halide::floor(y), y), even = equal(Halide::floor(half), half);
   // The sign bit, which -0 has as well.
@@ -186,7 +207,6 @@ Expr vector_math(const std::string& name, const std::vector<Expr>& arguments) {
   if (name == "pow")
     if (const auto exponent = as_const_float(arguments[1]))
       if (const Expr power = short_power(x, *exponent); power.defined()) return names.around(power);
-  if (!is_single && name != "atan2") return {};
   const Expr y = names(arguments[1]);
   const auto function = name == "pow" ? power : name == "atan2" ? arc_tangent_of_two : hypotenuse;
   return names.around(function(x, y));
