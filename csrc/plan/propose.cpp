@@ -148,13 +148,19 @@ class Planner {
       add(as_register_tiles());
       if ((blocks_ || gives_registers()) && !forms.empty()) return forms;
     }
-    if (rows_) add(as_rows(fusion_ == FusionStrategy::Min));
+    if (rows_) {
+      add(as_rows(fusion_ == FusionStrategy::Min));
+      add(with_copies(forms.back()));
+    }
     const bool open = fusion_ == FusionStrategy::Preserve3Coincident &&
                       !constraints_.cluster.points && !computes_one(cluster_);
     if (rows_ && open)
       if (Form form = as_rows(true);
-          form.plan.points == Points::Apart && has_equal_tasks(form.plan))
+          form.plan.points == Points::Apart && has_equal_tasks(form.plan)) {
+        std::optional<Form> copied = with_copies(form);
         add(std::move(form));
+        if (copied && has_equal_tasks(copied->plan)) add(std::move(copied));
+      }
     if (vector_ && !inner_loops_ && fusion_ != FusionStrategy::Min) add(as_squares());
     // Lanes of a vector that costs infinitely much would meet in one place.
     const bool may_be_vector = !vector_ || !std::isinf(members_.back().cost);
@@ -376,6 +382,20 @@ class Planner {
     describe_fusion(fusion_, form.own);
     if (cluster_.shared > 0)
       form.own.push_back(describe_tasks(form.plan, cluster_, constraints_, describe_aim(task)));
+    return form;
+  }
+
+  /// Rows of copies of what they read across, beside those without.
+  std::optional<Form> with_copies(const Form& rows) const {
+    auto plan = copy_across(in_, constraints_, rows.plan);
+    if (!plan) return std::nullopt;
+    Form form = rows;
+    form.plan = std::move(*plan);
+    form.name += ", of copies";
+    form.choice.front().text += ", of copies of what lies across";
+    for (Note& note : form.own)
+      if (note.label == "tasks")
+        note = describe_tasks(form.plan, cluster_, constraints_, "whole cache lines of the copies");
     return form;
   }
 

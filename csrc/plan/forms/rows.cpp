@@ -1,10 +1,14 @@
 #include "plan/forms/rows.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/numbers.h"
+#include "ir/loops.h"
 #include "ir/scan.h"
 #include "plan/notes.h"
 
@@ -186,6 +190,47 @@ std::string describe_nest(const Cluster& cluster, const std::vector<StatementNes
                                                       : ", a partial result in every lane");
 }
 
+/// A read that lies across the vector of its nest, and how a task copies it.
+struct AcrossRead {
+  poly::CopyLayout order;
+  size_t along = 0;     ///< the shared loop, by its place, in which neighbours follow
+  double elements = 1;  ///< of a task's copy
+};
+
+/// `loops`: the shared ones, then those of the statement's nest; `sizes` of a task along them.
+std::optional<AcrossRead> find_across(const ir::MemoryAccess& access, const Layout& layout,
+                                      const std::vector<std::string>& loops,
+                                      const std::vector<int64_t>& sizes, size_t shared) {
+  const auto apart = stride_along(access, layout, loops.back());
+  if (!apart || std::abs(*apart) < 2) return std::nullopt;
+  AcrossRead read;
+  read.along = shared;
+  for (size_t k = 0; k < shared && read.along == shared; ++k)
+    if (stride_along(access, layout, loops[k]) == 1) read.along = k;
+  if (read.along == shared) return std::nullopt;
+  // A dimension's place is that of the last loop that walks it.
+  std::vector<std::pair<size_t, size_t>> places;
+  std::vector<bool> moves(loops.size());
+  for (size_t d = 0; d < access.subscripts.size(); ++d) {
+    size_t place = 0;
+    for (size_t k = 0; k < loops.size(); ++k) {
+      const auto step = ir::step_along(access.subscripts[d], loops[k]);
+      if (!step) return std::nullopt;
+      if (*step == 0) continue;
+      place = k + 1;
+      moves[k] = true;
+    }
+    places.emplace_back(place, d);
+  }
+  for (size_t k = 0; k < loops.size(); ++k)
+    if (moves[k]) read.elements *= static_cast<double>(sizes[k]);
+  std::sort(places.begin(), places.end());
+  const auto step = ir::step_along(access.subscripts[places.back().second], loops.back());
+  if (!step || std::abs(*step) != 1) return std::nullopt;
+  for (const auto& [place, d] : places) read.order.push_back(d);
+  return read;
+}
+
 }  // namespace
 
 bool has_own_vectors(const ClusterContext& in) {
@@ -268,6 +313,62 @@ ClusterPlan plan_rows(const ClusterContext& in, const std::vector<Member>& membe
   if (blocked) plan.registers = make_tiles(cluster, members, blocks);
   if (apart && groups.size() > 1 && cluster.shared > 0 && !blocked) plan.points = Points::Apart;
   notes.push_back({"loops", join(loops, "\n")});
+  return plan;
+}
+
+std::optional<ClusterPlan> copy_across(const ClusterContext& in, const Constraints& constraints,
+                                       ClusterPlan plan) {
+  const Cluster& cluster = in.cluster;
+  if (!plan.registers.empty() || plan.order.empty()) return std::nullopt;
+  std::vector<Member> members;
+  for (const std::string& name : plan.order)
+    for (Member member : analyze_members(cluster, in.program, in.layouts, 1))
+      if (name_of(cluster, member) == name) members.push_back(member);
+  std::vector<int64_t> sizes;
+  for (const Member& member : members) {
+    const Tile* tile = find_tile(plan.tasks, name_of(cluster, member));
+    sizes.push_back(tile ? std::min(tile->size, member.extent) : member.extent);
+  }
+  const std::vector<StatementNest> nests = choose_nests(in);
+  std::set<std::string> written;
+  for (const ScopStatement* statement : cluster.statements)
+    written.insert(statement->source->tensor);
+  double bytes = 0;
+  for (size_t s = 0; s < nests.size(); ++s) {
+    if (!nests[s].vector) continue;
+    const ScopStatement& statement = *cluster.statements[s];
+    std::vector<std::string> loops;
+    std::vector<int64_t> points = sizes;
+    for (const Member& member : members) loops.push_back(iterator_along(cluster, member, s).name);
+    for (int d : nests[s].iterators) {
+      loops.push_back(statement.source->domain[d].name);
+      points.push_back(extent_of(statement.source->domain[d]));
+    }
+    for (const ir::MemoryAccess& access : accesses(in.program, *statement.source)) {
+      if (access.write || access.conditional || written.count(access.tensor)) continue;
+      const std::string text = access_text(access);
+      const bool known = std::any_of(plan.copies.begin(), plan.copies.end(), [&](const auto& copy) {
+        return copy.statement == statement.id && copy.read == text;
+      });
+      auto read = find_across(access, in.layouts.at(access.tensor), loops, points, members.size());
+      if (!read || known) continue;
+      // Whole cache lines.
+      const Member& along = members[read->along];
+      const int element = in.program.tensor(access.tensor).type.bytes();
+      const int64_t line = kLineBytes / element;
+      const int64_t size = std::min(along.extent, round_up(sizes[read->along], line));
+      if (!constraints.sizes_task(along) && size > sizes[read->along]) {
+        read->elements *= static_cast<double>(size) / static_cast<double>(sizes[read->along]);
+        sizes[read->along] = size;
+        for (Tile& tile : plan.tasks)
+          if (tile.index == name_of(cluster, along)) tile.size = size;
+      }
+      bytes += read->elements * element;
+      plan.copies.push_back({statement.id, text, read->order, ""});
+    }
+  }
+  if (plan.copies.empty() || bytes > static_cast<double>(in.machine.cache_bytes))
+    return std::nullopt;
   return plan;
 }
 

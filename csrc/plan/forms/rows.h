@@ -1,10 +1,12 @@
 // Clusters as rows: every statement is vectorised along a loop of its own below the shared band.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "base/notes.h"
 #include "plan/members.h"
+#include "plan/options/constraints.h"
 
 namespace tc::plan {
 
@@ -32,5 +34,11 @@ RowBlock choose_row_block(const ClusterContext& in);
 ClusterPlan plan_rows(const ClusterContext& in, const std::vector<Member>& members,
                       const std::vector<int64_t>& sizes, const std::vector<int64_t>& blocks,
                       bool parallel, bool apart, Notes& notes);
+
+/// The same rows of copies: of what the nests' vectors read across, with neighbours along a shared
+/// loop and lanes far apart, a task makes a copy in the order of its rows, and is as large as a
+/// cache line along that loop. Nothing where no read is so, or a task's copies exceed the cache.
+std::optional<ClusterPlan> copy_across(const ClusterContext& in, const Constraints& constraints,
+                                       ClusterPlan plan);
 
 }  // namespace tc::plan
