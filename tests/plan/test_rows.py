@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import torch
 
@@ -87,3 +89,62 @@ def test_long_rows_are_computed_one_by_one(monkeypatch: pytest.MonkeyPatch) -> N
     executor = tc.compile(text, "f", None, x)
     assert ".registers()" in str(executor.options)
     torch.testing.assert_close(executor(x), x.sum((1, 2)), rtol=1e-4, atol=1e-3)
+
+
+ACROSS = "of copies of what lies across"
+
+
+def transposed(*sizes: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Whose first index has neighbours in memory."""
+    made = torch.randn(*reversed(sizes), generator=torch.Generator().manual_seed(0)).to(dtype)
+    return made.permute(*reversed(range(len(sizes))))
+
+
+@pytest.mark.parametrize(
+    ("rows", "size", "type_"),
+    [(512, 768, "float"), (512, 768, "double"), (512, 768, "bfloat16"), (40, 200, "float")],
+)
+def test_rows_of_what_lies_across_are_copied(
+    rows: int, size: int, type_: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row's elements are a column's; a task copies whole cache lines of them."""
+    monkeypatch.setenv("TC_MACHINE", MACHINE)
+    text = tc.ops.source("softmax").replace("float", type_)
+    dtype = {"float": torch.float32, "double": torch.double, "bfloat16": torch.bfloat16}[type_]
+    x = transposed(rows, size, dtype=dtype)
+    executor = tc.compile(text, "softmax", None, x)
+    notes = executor.explain()
+    copied = re.search(r"copy +input: (\d+) x.*transposed from", notes)
+    assert ACROSS in notes and copied
+    assert int(copied[1]) == rows or int(copied[1]) % (64 // x.element_size()) == 0
+    torch.testing.assert_close(executor(x), torch.softmax(x, 1))
+    contiguous = tc.compile(text, "softmax", None, x.contiguous())
+    assert ACROSS not in contiguous.explain()
+
+
+def test_rows_across_of_several_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of three dimensions, one read backwards; the same read of two statements is one copy."""
+    monkeypatch.setenv("TC_MACHINE", MACHINE)
+    text = """def f(float(B, N, D) X, float(B, N, D) Y) -> (O) {
+      M(b, n) max=! X(b, n, d) + Y(b, n, D - 1 - d) where d in 0:D
+      E(b, n, d) = exp(X(b, n, d) + Y(b, n, D - 1 - d) - M(b, n)) where d in 0:D
+      S(b, n) +=! E(b, n, d)
+      O(b, n, d) = E(b, n, d) / S(b, n)
+    }"""
+    x, y = (transposed(3, 40, 70).permute(2, 0, 1).contiguous().permute(1, 2, 0) for _ in range(2))
+    y = y * 0.5
+    executor = tc.compile(text, "f", None, x, y)
+    assert ACROSS in executor.explain()
+    torch.testing.assert_close(executor(x, y), torch.softmax(x + y.flip(2), 2))
+
+
+def test_options_forbid_copies_of_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TC_MACHINE", MACHINE)
+    x = transposed(512, 768)
+    options = tc.MappingOptions().cluster("S1").copy(None)
+    executor = tc.compile(tc.ops.source("softmax"), "softmax", options, x)
+    assert "transposed from" not in executor.explain()
+    torch.testing.assert_close(executor(x), torch.softmax(x, 1))
+    copied = softmax(monkeypatch, MACHINE, x)
+    again = tc.compile(tc.ops.source("softmax"), "softmax", copied.options, x)
+    assert str(again.options) == str(copied.options) and "transposed from" in again.explain()

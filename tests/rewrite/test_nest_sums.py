@@ -266,6 +266,17 @@ def test_scales_of_what_several_sums_share() -> None:
         assert torch.equal(found, scale * shared * w[:, k])
 
 
+def test_what_is_too_short_for_a_vector_is_not_innermost() -> None:
+    """As the batch of tensors whose first index has neighbours in memory: 2 lanes of 16."""
+    text = """def f(float(B, H, T, D) Q, float(B, H, T, D) K, float(B, H, T, E) V) -> (O) {
+      O(b, h, i, e) +=! j <= i ? Q(b, h, i, d) * K(b, h, j, d) * V(b, h, j, e) : 0 }"""
+    q, k, v = (integers(32, 128, 4, 2).permute(3, 2, 1, 0) for _ in range(3))
+    executor = compiled(text, q, k, v)
+    assert re.search(r"O\.over_d\(.*, i\) \+=!", executor.explain())
+    wanted = torch.tril(q @ k.transpose(2, 3)) @ v
+    assert torch.equal(executor(q, k, v), wanted)
+
+
 def test_the_loops_of_the_text_stay() -> None:
     text = CONTRACTIONS["three matrices"][0]
     values = (integers(20, 30), integers(30, 25), integers(25, 18))

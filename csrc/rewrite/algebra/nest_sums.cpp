@@ -344,7 +344,8 @@ class NestSums : public ProgramPass {
       } else {
         const bool is_place = index.function_of;
         rank.is_result = !is_place && (product.kept & bit(i));
-        rank.rows = is_place ? -1 : rows_along(index.iterator.name, statement);
+        // Those too short for a vector are no rows.
+        rank.rows = is_place ? -1 : fills ? rows_along(index.iterator.name, statement) : 0;
       }
       ranked.push_back({rank, i});
     }
