@@ -321,8 +321,9 @@ std::optional<ClusterPlan> copy_across(const ClusterContext& in, const Constrain
   const Cluster& cluster = in.cluster;
   if (!plan.registers.empty() || plan.order.empty()) return std::nullopt;
   std::vector<Member> members;
+  const std::vector<Member> band = analyze_members(cluster, in.program, in.layouts, 1);
   for (const std::string& name : plan.order)
-    for (Member member : analyze_members(cluster, in.program, in.layouts, 1))
+    for (const Member& member : band)
       if (name_of(cluster, member) == name) members.push_back(member);
   std::vector<int64_t> sizes;
   for (const Member& member : members) {
@@ -359,7 +360,7 @@ std::optional<ClusterPlan> copy_across(const ClusterContext& in, const Constrain
       const int64_t size = std::min(along.extent, round_up(sizes[read->along], line));
       if (!constraints.sizes_task(along) && size > sizes[read->along]) {
         read->elements *= static_cast<double>(size) / static_cast<double>(sizes[read->along]);
-        sizes[read->along] = size;
+        points[read->along] = sizes[read->along] = size;
         for (Tile& tile : plan.tasks)
           if (tile.index == name_of(cluster, along)) tile.size = size;
       }
