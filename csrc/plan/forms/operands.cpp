@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <numeric>
+#include <utility>
 
 #include "base/numbers.h"
 #include "ir/expressions/reads.h"
@@ -49,6 +51,27 @@ const ir::Iterator* innermost_reduction(const Update& update) {
 }
 
 }  // namespace
+
+std::optional<poly::CopyLayout> order_of_use(const ir::MemoryAccess& read,
+                                             const std::vector<std::string>& loops) {
+  std::vector<std::pair<size_t, size_t>> places;
+  for (size_t d = 0; d < read.subscripts.size(); ++d) {
+    size_t place = 0;
+    for (size_t k = 0; k < loops.size(); ++k) {
+      const auto step = ir::step_along(read.subscripts[d], loops[k]);
+      if (!step) return std::nullopt;
+      if (*step != 0) place = k + 1;
+    }
+    places.emplace_back(place, d);
+  }
+  if (places.empty()) return std::nullopt;
+  std::sort(places.begin(), places.end());
+  const auto step = ir::step_along(read.subscripts[places.back().second], loops.back());
+  if (!step || std::abs(*step) != 1) return std::nullopt;
+  poly::CopyLayout order;
+  for (const auto& [place, d] : places) order.push_back(d);
+  return order;
+}
 
 double Footprint::Dimension::span_of(const std::vector<int64_t>& points) const {
   double result = span;

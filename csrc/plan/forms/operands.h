@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/memory.h"
@@ -22,6 +23,12 @@ struct PackedRead {
   double depth = 1;          ///< elements that a point of the results reads
   int64_t width = 1;         ///< points of the block along the members
 };
+
+/// The dimensions of a copy of what is read in these loops, outermost first: in the order of the
+/// last loops that walk them. Nothing where subscripts are not affine in the loops, or where the
+/// copy would not be contiguous along the last of them.
+std::optional<poly::CopyLayout> order_of_use(const ir::MemoryAccess& read,
+                                             const std::vector<std::string>& loops);
 
 /// What an operand's reductions and some points of the band bring to a cache.
 struct Footprint {

@@ -10,6 +10,7 @@
 #include "base/numbers.h"
 #include "ir/loops.h"
 #include "ir/scan.h"
+#include "plan/forms/operands.h"
 #include "plan/notes.h"
 
 namespace tc::plan {
@@ -208,26 +209,15 @@ std::optional<AcrossRead> find_across(const ir::MemoryAccess& access, const Layo
   for (size_t k = 0; k < shared && read.along == shared; ++k)
     if (stride_along(access, layout, loops[k]) == 1) read.along = k;
   if (read.along == shared) return std::nullopt;
-  // A dimension's place is that of the last loop that walks it.
-  std::vector<std::pair<size_t, size_t>> places;
-  std::vector<bool> moves(loops.size());
-  for (size_t d = 0; d < access.subscripts.size(); ++d) {
-    size_t place = 0;
-    for (size_t k = 0; k < loops.size(); ++k) {
-      const auto step = ir::step_along(access.subscripts[d], loops[k]);
-      if (!step) return std::nullopt;
-      if (*step == 0) continue;
-      place = k + 1;
-      moves[k] = true;
-    }
-    places.emplace_back(place, d);
-  }
+  auto order = order_of_use(access, loops);
+  if (!order) return std::nullopt;
+  read.order = std::move(*order);
   for (size_t k = 0; k < loops.size(); ++k)
-    if (moves[k]) read.elements *= static_cast<double>(sizes[k]);
-  std::sort(places.begin(), places.end());
-  const auto step = ir::step_along(access.subscripts[places.back().second], loops.back());
-  if (!step || std::abs(*step) != 1) return std::nullopt;
-  for (const auto& [place, d] : places) read.order.push_back(d);
+    if (std::any_of(access.subscripts.begin(), access.subscripts.end(),
+                    [&](const Halide::Expr& subscript) {
+                      return ir::step_along(subscript, loops[k]) != 0;
+                    }))
+      read.elements *= static_cast<double>(sizes[k]);
   return read;
 }
 

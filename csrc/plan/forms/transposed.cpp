@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/numbers.h"
-#include "ir/loops.h"
 #include "plan/forms/operands.h"
 #include "plan/notes.h"
 
@@ -36,26 +35,11 @@ std::vector<PackedRead> find_reads(const ClusterContext& in, const std::vector<M
       if (stride_along(access, layout, iterator(members.size() - 2)) != 1 || !along_vector ||
           *along_vector == 0 || *along_vector == 1)
         continue;
-      // A dimension's place is that of the last member that walks it.
-      std::vector<std::pair<size_t, size_t>> places;
-      bool affine = true;
-      for (size_t d = 0; d < access.subscripts.size(); ++d) {
-        size_t place = 0;
-        for (size_t m = 0; m < members.size(); ++m) {
-          auto step = ir::step_along(access.subscripts[d], iterator(m));
-          affine = affine && step;
-          if (!step || *step != 0) place = m + 1;
-        }
-        places.emplace_back(place, d);
-      }
-      // The copy is contiguous along the vector only if that moves by one element, if backwards.
-      std::sort(places.begin(), places.end());
-      size_t last = places.back().second;
-      auto step = ir::step_along(access.subscripts[last], iterator(members.size() - 1));
-      if (!affine || !step || std::abs(*step) != 1) continue;
-      PackedRead read{&statement, access, {}, {}};
-      for (const auto& [place, d] : places) read.order.push_back(d);
-      found.push_back(std::move(read));
+      std::vector<std::string> loops;
+      for (size_t m = 0; m < members.size(); ++m) loops.push_back(iterator(m));
+      auto order = order_of_use(access, loops);
+      if (!order) continue;
+      found.push_back({&statement, access, std::move(*order), {}});
     }
   }
   return found;
