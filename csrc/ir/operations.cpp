@@ -1,7 +1,9 @@
 #include "ir/operations.h"
 
+#include <cmath>
 #include <map>
 #include <set>
+#include <string>
 
 #include "ir/expressions/choices.h"
 #include "ir/expressions/reads.h"
@@ -10,6 +12,24 @@
 #include "machine/operation_costs.h"
 
 namespace tc::ir {
+namespace {
+
+/// The operation that a power by a literal costs as much as, see codegen/math/vector_math; "pow"
+/// for others.
+std::string cost_of_power(const Call* call) {
+  const auto exponent = as_const_float(call->args[1]);
+  if (!exponent) return "pow";
+  const double by = *exponent, magnitude = std::abs(by);
+  if (by >= 0 && by <= 3 && by == std::floor(by)) return "*";
+  if (by == -1) return "/";
+  if (by == 0.5 || by == 1.5) return "sqrt";
+  if (by == -0.5) return "rsqrt";
+  const bool is_whole = by == std::floor(by);
+  const bool is_short = call->type.bits() > 32 ? by >= 4 && by <= 6 : magnitude <= 16;
+  return is_whole && is_short ? "whole power" : "pow";
+}
+
+}  // namespace
 
 void for_each_operation(const Expr& value, const std::function<void(const Operation&)>& each,
                         bool of_indices) {
@@ -40,7 +60,7 @@ void for_each_operation(const Expr& value, const std::function<void(const Operat
       if (!read.empty())
         tell(OperationKind::Read, read);
       else if (!function.empty())
-        tell(OperationKind::Function, function);
+        tell(OperationKind::Function, function == "pow" ? cost_of_power(call) : function);
       else
         tell(OperationKind::Other, "?");
       return read.empty();

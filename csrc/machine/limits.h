@@ -81,14 +81,20 @@ constexpr int64_t kMostCopies = 16;
 constexpr int64_t kSplitRow = 8;
 /// Pieces of a row, and those of a subscript on the way to them. Choices.
 constexpr size_t kRowSegments = 4, kSubscriptPieces = 16;
-/// Terms of a sum over an index that chooses them, and instructions of all of them, up to which they
-/// are written out. Choices.
+/// Terms of a sum over an index that chooses them, and instructions of all of them, up to which
+/// they are written out. Choices.
 constexpr int64_t kWrittenTerms = 4, kWrittenInstructions = 128;
+/// Terms of a sum over an index that is an exponent in them. A choice.
+constexpr int64_t kWrittenPowers = 8;
+/// Statements that set results around the box of those that have terms. A choice.
+constexpr size_t kBorders = 4;
 /// Statements in place of one with loops over residues. A choice.
 constexpr int64_t kResidueStatements = 4;
 /// Residues from which on, and terms of a sum up to which, a temporary has residues in the order of
 /// the row rather than apart.
 constexpr int64_t kOrderedResidues = 16, kOrderedTerms = 16;
+/// Terms of a sum from which on vectors of one residue are worth the pass that interleaves them.
+constexpr int64_t kTermsOfResidues = 16;
 
 // ---- fusion (poly/fuse)
 
@@ -165,9 +171,10 @@ constexpr int64_t kUnrolledArithmetic = 6;
 constexpr int64_t kUnrolledFunctions = 64;
 /// Strided stores that one interleaved store is made of, at most: about the vector registers.
 constexpr int64_t kInterleavedStores = 16;
-/// Results of a row that a register tile along another loop has whole, whose vectors are interleaved
-/// as they are stored (measured with a Zen 4, along the row and so: 65536 rows of 3 times a matrix
-/// in 67 and 38 us, 64 x 2048 of 4 times matrices in 480 and 160). For longer rows a choice.
+/// Results of a row that a register tile along another loop has whole, whose vectors are
+/// interleaved as they are stored (measured with a Zen 4, along the row and so: 65536 rows of 3
+/// times a matrix in 67 and 38 us, 64 x 2048 of 4 times matrices in 480 and 160). For longer rows a
+/// choice.
 constexpr int64_t kInterleavedRow = 8;
 /// Whether neighbours along the vector that lie `apart` elements from each other have such a row of
 /// so many results between them.

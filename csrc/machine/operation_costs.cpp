@@ -51,6 +51,7 @@ const OperationCost& operation_cost(const std::string& name) {
       {"erfc", {57, false, 60}},
       {"cbrt", {49, false, 60}},
       {"pow", {90, false, 60}},
+      {"whole power", {7, false, 14}},
       // These of floats alone.
       {"log10", {24, false, 20}},
       {"asin", {17, false, 20}},

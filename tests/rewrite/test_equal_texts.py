@@ -64,7 +64,6 @@ def test_conditions_on_an_index_of_the_sum_are_its_range(term: str, left: str) -
 
 KEPT = {
     "not an interval": "k != 5 ? X(n, k) : 0",
-    "an index of the result": "n < 3 ? X(n, k) : 0",
     "both": "k <= n ? X(n, k) : 0",
     "something else elsewhere": "k < 13 ? X(n, k) : 1",
     "data": "X(n, k) < 0.5 ? X(n, k) : 0",
@@ -96,10 +95,100 @@ def test_reads_behind_the_range_are_not_made() -> None:
     torch.testing.assert_close(tc.define(text, OWN).f(x), x[:, 5:].sum(1))
 
 
+# The value of a sum, and the ranges of m and n that are left of 0:9 and 0:40.
+BOXES = {
+    "the last of one": ("m < 7 ? X(m, k) * Y(k, n) : 0", "m 7, n 40"),
+    "both ends": ("m > 1 && m < 7 ? X(m, k) * Y(k, n) : 0", "m 5, n 40"),
+    "of both": ("m < 7 && n >= 3 && n < 38 ? X(m, k) * Y(k, n) : 0", "m 7, n 35"),
+    "an extreme": ("max(m, n) <= 7 ? X(m, k) * Y(k, n) : 0", "m 8, n 8"),
+    "what is read": ("n < 38 ? X(m, k) * Y(k, n + 2) : 0", "m 9, n 38"),
+    "beside data": ("m < 7 && X(m, k) > 0 ? X(m, k) * Y(k, n) : 0", "m 7, n 40"),
+    "beside a range of the sum": ("m < 7 && k < 13 ? X(m, k) * Y(k, n) : 0", "m 7, n 40"),
+    "one point": ("m == 3 && n == 4 ? X(m, k) * Y(k, n) : 0", "m 1, n 1"),
+}
+
+
+@pytest.mark.parametrize("operator", ["+=!", "max=!", "+="])
+@pytest.mark.parametrize(("value", "left"), BOXES.values(), ids=BOXES)
+def test_results_without_terms_are_set_apart(value: str, left: str, operator: str) -> None:
+    if operator == "max=!":
+        value = value.replace(": 0", ": -1.0 / 0.0")
+    text = f"""def f(float(9, K) X, float(K, 40) Y) -> (O) {{
+      {"O(m, n) = 2 where m in 0:9, n in 0:40" if operator == "+=" else ""}
+      O(m, n) {operator} {value} where m in 0:9, n in 0:40
+    }}"""
+    x, y = torch.randn(9, 30), torch.randn(30, 40)
+    wanted = torch.as_tensor(np.asarray(reference.run(text, "f", x, y), dtype=np.float32))
+    torch.testing.assert_close(tc.define(text, OWN).f(x, y), wanted, rtol=1e-4, atol=1e-4)
+    explained = ranges(text, x, y)
+    # What is set in front of a sum is one statement about its results more.
+    assert ("where no term counts" in explained) == (operator != "+=")
+    if operator != "+=":
+        assert re.search(rf"^ +{left}; reduction", explained, re.M), explained
+
+
+WHOLE = {
+    "no box": "m + n < 20 ? X(m, k) * Y(k, n) : 0",
+    "every other": "m % 2 == 0 ? X(m, k) * Y(k, n) : 0",
+    "something else elsewhere": "m < 7 ? X(m, k) * Y(k, n) : 1",
+    "with an index of the sum": "m <= k ? X(m, k) * Y(k, n) : 0",
+    "everywhere": "m < 70 ? X(m, k) * Y(k, n) : 0",
+}
+
+
+@pytest.mark.parametrize("value", WHOLE.values(), ids=WHOLE)
+def test_other_results_stay_together(value: str) -> None:
+    text = f"def f(float(9, K) X, float(K, 40) Y) -> (O) {{ O(m, n) +=! {value} }}"
+    x, y = torch.randn(9, 30), torch.randn(30, 40)
+    check(text, x, y)
+    assert "where no term counts" not in ranges(text, x, y)
+
+
+def test_results_that_others_read_stay_together() -> None:
+    text = """def f(float(M, K) X, float(K, N) Y) -> (O, P) {
+      O(m, n) +=! m < 7 ? X(m, k) * Y(k, n) : 0
+      P(m) +=! O(m, n)
+    }"""
+    x, y = torch.randn(9, 30), torch.randn(30, 40)
+    check(text, x, y)
+    assert "where no term counts" not in ranges(text, x, y)
+
+
 def test_extremes_have_ranges_too() -> None:
     text = "def f(float(N, K) X) -> (O) { O(n) max=! k < 9 ? X(n, k) : -1.0 / 0.0 }"
     x = torch.randn(7, 40)
     assert torch.equal(tc.define(text, OWN).f(x), x[:, :9].amax(1))
+
+
+# ---- exponents
+
+
+POLYNOMIAL = "def f(float(N, D) X, float(K, D) C) -> (O) { O(n, d) +=! C(k, d) * pow(X(n, d), %s) }"
+
+
+@pytest.mark.parametrize("exponent", ["k", "float(k) - 1.0", "2 * k + 1", "float(-k)"])
+def test_polynomials_are_written_out(exponent: str) -> None:
+    inputs = torch.rand(33, 40) + 0.5, torch.randn(6, 40)
+    assert check(POLYNOMIAL % exponent, *inputs).count("pow") == 6
+
+
+def test_polynomials_have_derivatives() -> None:
+    x = (torch.rand(33, 40, dtype=torch.double) - 0.5).requires_grad_()
+    c = torch.randn(5, 40, dtype=torch.double, requires_grad=True)
+    text = (POLYNOMIAL % "k").replace("float", "double")
+    result = tc.make_autograd(tc.define(text).f)(x, c)
+    wanted = sum(c[k] * x**k for k in range(5))
+    torch.testing.assert_close(result, wanted)
+    received = torch.randn(33, 40, dtype=torch.double)
+    for a, b in zip(
+        torch.autograd.grad(result, (x, c), received), torch.autograd.grad(wanted, (x, c), received)
+    ):
+        torch.testing.assert_close(a, b)
+
+
+def test_long_sums_of_powers_stay_sums() -> None:
+    x, c = torch.rand(33, 40), torch.randn(9, 40)
+    assert check(POLYNOMIAL % "k", x, c).count("pow") == 1
 
 
 # ---- values

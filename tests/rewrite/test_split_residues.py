@@ -169,6 +169,87 @@ def test_sums_by_residues(text: str, sizes: tuple[tuple[int, ...], ...]) -> None
     assert torch.equal(executor(*values), reference.run(text, "f", *values))
 
 
+DIGITS = {
+    "a transposed convolution": (
+        "Y(o, y, x) +=! X(c, y / 2, x / 3) * K(c, o, y % 2, x % 3) where y in 0:2*H, x in 0:3*W"
+    ),
+    "rows that end anywhere": (
+        "Y(o, y, x) +=! X(c, y / 2, x / 3) * K(c, o, y % 2, x % 3)"
+        " where y in 0:2*H - 1, x in 0:3*W - 2"
+    ),
+    "rows that begin anywhere": (
+        "Y(o, y, x) +=! X(c, (y + 1) / 2, (x + 4) / 3) * K(c, o, (y + 1) % 2, (x + 4) % 3)"
+        " where y in 0:2*H - 1, x in 0:3*W - 4"
+    ),
+    "below nothing": (
+        "Y(o, y, x) +=! x >= 2 ? X(c, y, (x - 2) / 3) * K(c, o, 0, (x - 2) % 3) : 0"
+        " where y in 0:H, x in 0:3*W"
+    ),
+    "windows": (
+        "Y(o, y, x) +=! X(c, y, x / 2 + r) * K(c, o, 0, x % 2)"
+        " where y in 0:H, x in 0:2*W - 2, r in 0:2"
+    ),
+    "the largest": "Y(o, y, x) max=! X(c, y, x / 3) + K(c, o, 1, x % 3) where y in 0:H, x in 0:3*W",
+    "added to what is there": (
+        "Y(o, y, x) = 1 where o in 0:O, y in 0:H, x in 0:3*W "
+        "Y(o, y, x) += X(c, y, x / 3) * K(c, o, 1, x % 3) where y in 0:H, x in 0:3*W"
+    ),
+    "beside strides": (
+        "Y(o, y, x) +=! (y - r) % 2 == 0 && y >= r ? X(c, (y - r) / 2, x / 3) * K(c, o, r, x % 3)"
+        " : 0 where y in 0:2*H, x in 0:3*W, r in 0:2"
+    ),
+}
+
+
+@pytest.mark.parametrize("statement", DIGITS.values(), ids=DIGITS)
+def test_quotients_and_residues_of_results(statement: str) -> None:
+    text = f"def f(float(C, H, W) X, float(C, O, 2, 3) K) -> (Y) {{ {statement} }}"
+    values = integers(17, 5, 7), integers(17, 6, 2, 3)
+    executor = compiled(text, *values)
+    assert is_split(executor)
+    assert torch.equal(executor(*values), reference.run(text, "f", *values))
+
+
+UNDIVIDED = {
+    "few terms": "Y(o, x) +=! X(c, x / 3) * K(c, o, x % 3) where c in 0:3, x in 0:3*W",
+    "the residue alone": "Y(o, x) +=! X(c, 0) * K(c, o, x % 3) where x in 0:3*W",
+    "two numbers": "Y(o, x) +=! X(c, x / 4) * K(c, o, x % 3) where x in 0:3*W",
+    "two places": "Y(o, x) +=! X(c, x / 3) * K(c, o, (x + 1) % 3) where x in 0:3*W",
+    "the index itself": "Y(o, x) +=! x * X(c, x / 3) * K(c, o, x % 3) where x in 0:3*W",
+    "no sum": "Y(c, x) = X(c, x / 3) * K(c, 0, x % 3) where x in 0:3*W",
+}
+
+
+@pytest.mark.parametrize("statement", UNDIVIDED.values(), ids=UNDIVIDED)
+def test_other_quotients_stay(statement: str) -> None:
+    text = f"def f(float(C, W) X, float(C, O, 3) K) -> (Y) {{ {statement} }}"
+    values = integers(17, 7), integers(17, 6, 3)
+    executor = compiled(text, *values)
+    assert not is_split(executor)
+    assert torch.equal(executor(*values), reference.run(text, "f", *values))
+
+
+def test_derivative_of_windows_that_leave_out_the_last_pixels() -> None:
+    """Pixels that no window has get zeros; the others lie in one each."""
+    image, weight = integers(2, 3, 23, 30).requires_grad_(), integers(20, 3, 4, 4).requires_grad_()
+    text = """def f(float(B,C,H,W) X, float(O,C,4,4) K) -> (Y) {
+      Y(b, o, h, w) +=! X(b, c, 4*h + i, 4*w + j) * K(o, c, i, j) where h in 0:H/4, w in 0:W/4 }"""
+    result, wanted = (
+        tc.make_autograd(tc.define(text).f)(image, weight),
+        F.conv2d(image, weight, None, 4),
+    )
+    received = integers(*wanted.shape)
+    for a, b in zip(
+        gradients(result, [image, weight], received), gradients(wanted, [image, weight], received)
+    ):
+        assert torch.equal(a, b)
+    source = tc.grad_source(text)
+    explained = tc.compile(
+        source, "f_grad", OWN, image.detach(), weight.detach(), received
+    ).explain()
+    assert "by residues" in explained and "where no term counts" in explained
+
+
 WHOLE = {
     "another value elsewhere": "O(y) +=! (y - k) % 2 == 0 ? A(y) * B(k) : 1",
     "other terms for other residues": "O(y) +=! (y - k) % 4 < 2 ? A(y) * B(k) : 0",

@@ -5,6 +5,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -22,9 +24,11 @@ namespace {
 
 using namespace ir;
 
-/// Terms count where y = sign * k + offset + modulus * z for some z.
+/// Terms count where y = sign * k + offset + modulus * z for some z. Without k, they read at the
+/// residue and the quotient of y - offset.
 struct Residues {
-  size_t result = 0, reduction = 0;  ///< iterators y and k
+  size_t result = 0;                ///< iterator y
+  std::optional<size_t> reduction;  ///< iterator k
   int64_t modulus = 1, offset = 0;
   int sign = 1;
 };
@@ -58,7 +62,10 @@ std::optional<Residues> match_residues(const Statement& statement, const Expr& c
     const Iterator& it = statement.domain[i];
     if (!expr_uses_var(condition, it.name)) continue;
     if (extent_of(it) == 0) return std::nullopt;
-    (it.reduction ? residues.reduction : residues.result) = i;
+    if (it.reduction)
+      residues.reduction = i;
+    else
+      residues.result = i;
     (it.reduction ? reductions : results).push_back(it);
   }
   if (results.size() != 1 || reductions.size() != 1 || has_data(condition)) return std::nullopt;
@@ -85,20 +92,80 @@ std::optional<Residues> match_residues(const Statement& statement, const Expr& c
   return residues;
 }
 
-/// One for each index of the results that some condition ties to one of the reduction.
-std::vector<Residues> find_residues(const Statement& statement) {
+/// What a sum adds up where a condition holds, or all of it.
+Choice terms_of(const Statement& statement) {
+  const Expr other = identity(statement.reduction, statement.value.type());
   const std::optional<Choice> choice = find_choice(statement.value);
-  if (statement.reduction == Reduction::None || is_scatter(statement) ||
-      statement.guard.defined() || !choice ||
-      !equal(choice->no, identity(statement.reduction, statement.value.type())))
+  return choice && equal(choice->no, other) ? *choice
+                                            : Choice{const_true(), statement.value, other};
+}
+
+/// Whether everything that a statement reads along an index of the results lies at its quotient and
+/// its residue by the same number, and something at either.
+std::optional<Residues> match_digits(const Statement& statement, size_t result) {
+  const Iterator& it = statement.domain[result];
+  std::set<std::pair<int64_t, int64_t>> found;  // moduli, and residues of offsets by them
+  bool quotients = false, remainders = false, others = false;
+  const auto add = [&](const Expr& dividend, const Expr& divisor, bool& kind) {
+    const auto modulus = as_const_int(divisor);
+    const auto offset = as_const_int(simplify(make_variable(it.name) - dividend));
+    const bool fits = modulus && *modulus > 1 && offset;
+    if (fits) found.insert({*modulus, mod_imp(*offset, *modulus)});
+    (fits ? kind : others) = true;
+  };
+  visit(
+      statement.value,
+      [&](const Div* op, Visitor& self) {
+        if (!expr_uses_var(op->a, it.name)) return self.inside(op);
+        add(op->a, op->b, quotients);
+      },
+      [&](const Mod* op, Visitor& self) {
+        if (!expr_uses_var(op->a, it.name)) return self.inside(op);
+        add(op->a, op->b, remainders);
+      },
+      [&](const Variable* op, Visitor&) { others = others || op->name == it.name; });
+  if (!quotients || !remainders || others || found.size() != 1) return std::nullopt;
+  Residues residues;
+  residues.result = result;
+  std::tie(residues.modulus, residues.offset) = *found.begin();
+  if (residues.modulus >= extent_of(it)) return std::nullopt;
+  return residues;
+}
+
+/// Those of indices that no condition has tied to one of the reduction, where rows of results are
+/// read by them: without that, what lies along rows are vectors already.
+void add_digits(const Statement& statement, std::vector<Residues>& all) {
+  if (count_points(reduced_indices(statement)) < machine::kTermsOfResidues ||
+      reads(statement, statement.tensor))
+    return;
+  std::vector<Residues> digits;
+  bool cuts_rows = false;
+  for (size_t i = 0; i < statement.domain.size(); ++i) {
+    const bool known =
+        std::any_of(all.begin(), all.end(), [&](const Residues& one) { return one.result == i; });
+    if (known || statement.domain[i].reduction) continue;
+    if (const std::optional<Residues> residues = match_digits(statement, i)) {
+      digits.push_back(*residues);
+      cuts_rows = cuts_rows || expr_uses_var(statement.subscripts.back(), statement.domain[i].name);
+    }
+  }
+  if (cuts_rows) all.insert(all.end(), digits.begin(), digits.end());
+}
+
+/// One for each index of the results that some condition ties to one of the reduction, or whose
+/// quotients and residues are what is read.
+std::vector<Residues> find_residues(const Statement& statement) {
+  if (statement.reduction == Reduction::None || is_scatter(statement) || statement.guard.defined())
     return {};
   std::vector<Residues> all;
   std::set<size_t> used;
-  for (const Expr& condition : list_conditions(choice->condition)) {
+  for (const Expr& condition : list_conditions(terms_of(statement).condition)) {
     std::optional<Residues> residues = match_residues(statement, condition);
-    if (residues && used.insert(residues->result).second && used.insert(residues->reduction).second)
+    if (residues && used.insert(residues->result).second &&
+        used.insert(*residues->reduction).second)
       all.push_back(*residues);
   }
+  add_digits(statement, all);
   return all;
 }
 
@@ -108,7 +175,9 @@ std::vector<Residues> find_residues(const Statement& statement) {
 std::set<int64_t> find_firsts(const Residues& residues, int64_t results, int64_t terms) {
   const int64_t modulus = residues.modulus;
   std::set<int64_t> firsts = {0, results % modulus};
+  if (!residues.reduction) firsts.insert(residues.offset);
   for (const int64_t k : {int64_t{0}, terms}) {
+    if (!residues.reduction) break;
     // Residues of k run up to the boundary in front of k or down to it.
     const int64_t y = mod_imp(residues.sign * k + residues.offset, modulus);
     firsts.insert({y, (y + 1) % modulus});
@@ -121,20 +190,23 @@ std::set<int64_t> find_firsts(const Residues& residues, int64_t results, int64_t
 std::vector<ResiduePiece> pieces(const Statement& statement, const Residues& residues, bool join) {
   const int64_t modulus = residues.modulus;
   const int64_t results = extent_of(statement.domain[residues.result]);
-  const int64_t terms = extent_of(statement.domain[residues.reduction]);
+  const int64_t terms =
+      residues.reduction ? extent_of(statement.domain[*residues.reduction]) : modulus;
   const int64_t end = std::min(modulus, results);
   std::set<int64_t> firsts = find_firsts(residues, results, terms);
   firsts.insert(end);
   std::vector<ResiduePiece> all;
   for (int64_t y = 0; y < end;) {
-    const int64_t k = mod_imp(residues.sign * (y - residues.offset), modulus);
+    const int64_t k =
+        residues.reduction ? mod_imp(residues.sign * (y - residues.offset), modulus) : 0;
     ResiduePiece one;
     one.first = y;
     one.count = join ? *firsts.upper_bound(y) - y : 1;
     one.results = divide_up(results - y, modulus);
     one.terms = k < terms ? divide_up(terms - k, modulus) : 0;
     one.slope = residues.sign;
-    one.shift = k - residues.sign * y;
+    // Without k, what tells pieces apart is the quotient.
+    one.shift = residues.reduction ? k - residues.sign * y : div_imp(y - residues.offset, modulus);
     y += one.count;
     if (join && !all.empty() && all.back().results == one.results &&
         all.back().terms == one.terms && (all.back().shift == one.shift || one.terms == 0))
@@ -153,7 +225,8 @@ size_t place_of_residues(const Statement& statement, const std::vector<Residues>
   size_t first = all.front().result;
   for (const Residues& residues : all) first = std::min(first, residues.result);
   if (first + 1 != kept_indices(statement).size()) return first;
-  const int64_t terms = divide_up(count_points(reduced_indices(statement)), all.front().modulus);
+  int64_t terms = count_points(reduced_indices(statement));
+  if (all.front().reduction) terms = divide_up(terms, all.front().modulus);
   const int64_t count = std::min(all.front().modulus, extent_of(statement.domain[first]));
   const bool ordered = count >= machine::kOrderedResidues && terms <= machine::kOrderedTerms;
   return ordered ? first + 1 : first;
@@ -180,19 +253,21 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
   for (size_t i = 0; i < all.size(); ++i) {
     const ResiduePiece& piece = chosen[i];
     Iterator& y = part.domain[all[i].result];
-    Iterator& k = part.domain[all[i].reduction];
     const auto modulus = static_cast<int>(all[i].modulus);
     Iterator residue = make_index(statement, y.name + "_residue", static_cast<int>(piece.count),
                                   concat(y.name, " % ", modulus));
     Expr place = static_cast<int>(piece.first);
     if (temporary) place = make_variable(residue.name) + place;
     values[y.name] = make_variable(y.name) * modulus + place;
-    values[k.name] = make_variable(k.name) * modulus + place * static_cast<int>(piece.slope) +
-                     static_cast<int>(piece.shift);
     y.extent = static_cast<int>(piece.results);
     y.meaning = concat(y.name, " / ", modulus);
-    k.extent = static_cast<int>(piece.terms);
-    k.meaning = concat(k.name, " / ", modulus);
+    if (all[i].reduction) {
+      Iterator& k = part.domain[*all[i].reduction];
+      values[k.name] = make_variable(k.name) * modulus + place * static_cast<int>(piece.slope) +
+                       static_cast<int>(piece.shift);
+      k.extent = static_cast<int>(piece.terms);
+      k.meaning = concat(k.name, " / ", modulus);
+    }
     residue_places.push_back(simplify(place));
     residues_of.push_back(std::move(residue));
   }
@@ -216,7 +291,7 @@ Statement part_of(const Statement& statement, const std::vector<Residues>& all,
       Expr moved = collect_dividends(substitute(values, e));
       return decide_repeated_conditions(simplify_integers(moved, bounds));
     };
-    const Choice choice = *find_choice(part.value);
+    const Choice choice = terms_of(part);
     const Expr condition = rewrite(choice.condition);
     part.value = rewrite(choice.yes);
     if (!is_const_one(condition)) part.value = choose_lazily(condition, part.value, choice.no);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "ir/expressions/choices.h"
@@ -11,6 +12,7 @@
 #include "ir/expressions/simplify.h"
 #include "ir/expressions/walk.h"
 #include "ir/operations.h"
+#include "ir/visit.h"
 #include "machine/limits.h"
 
 namespace tc::rewrite {
@@ -31,26 +33,63 @@ bool chooses(const std::string& index, const Expr& value) {
   return found;
 }
 
+/// Whether an index alone is the exponent of some power: those by a literal are a few products.
+bool raises(const std::string& index, const Expr& value) {
+  bool found = false;
+  ir::walk(value, [&](const Expr& e) {
+    const auto* call = e.as<Halide::Internal::Call>();
+    if (call && !ir::read_name(call).empty()) return false;
+    if (call && ir::math_name(call) == "pow" && !ir::has_data(call->args[1]))
+      found = found || ir::variables_of(call->args[1]) == std::set<std::string>{index};
+    return true;
+  });
+  return found;
+}
+
 /// The index of a reduction that is written out next.
 std::optional<ir::Iterator> find_short(const ir::Statement& statement) {
   const int64_t instructions = ir::count_instructions(statement.value);
   for (const ir::Iterator& iterator : ir::reduced_indices(statement)) {
     const auto extent = Halide::Internal::as_const_int(iterator.extent);
-    if (!extent || *extent < 2 || *extent > machine::kWrittenTerms ||
-        *extent * instructions > machine::kWrittenInstructions)
-      continue;
     const bool guards = statement.guard.defined() &&
                         Halide::Internal::expr_uses_var(statement.guard, iterator.name);
-    if (!guards && chooses(iterator.name, statement.value)) return iterator;
+    if (!extent || *extent < 2 || guards) continue;
+    if (*extent <= machine::kWrittenTerms &&
+        *extent * instructions <= machine::kWrittenInstructions &&
+        chooses(iterator.name, statement.value))
+      return iterator;
+    if (*extent <= machine::kWrittenPowers && raises(iterator.name, statement.value))
+      return iterator;
   }
   return std::nullopt;
+}
+
+/// Numbers for what was said of an index: float(2) - 1.0, which Halide rounds as the machine does.
+Expr fold_numbers(const Expr& e) {
+  using namespace Halide::Internal;
+  const auto fold = [](const auto* op, ir::Mutator& self) -> Expr {
+    using Node = std::remove_cv_t<std::remove_pointer_t<decltype(op)>>;
+    const Expr a = self.mutate(op->a), b = self.mutate(op->b), folded = Node::make(a, b);
+    return is_const(a) && is_const(b) ? simplify(folded) : folded;
+  };
+  return ir::mutate(
+      e,
+      [](const Cast* op, ir::Mutator& self) {
+        const Expr value = self.mutate(op->value);
+        return is_const(value) ? simplify(Cast::make(op->type, value))
+                               : Cast::make(op->type, value);
+      },
+      [&](const Add* op, ir::Mutator& self) { return fold(op, self); },
+      [&](const Sub* op, ir::Mutator& self) { return fold(op, self); },
+      [&](const Mul* op, ir::Mutator& self) { return fold(op, self); },
+      [&](const EQ* op, ir::Mutator& self) { return fold(op, self); });
 }
 
 void write_out(ir::Statement& statement, const ir::Iterator& index) {
   Expr sum;
   for (int64_t k = 0; k < *Halide::Internal::as_const_int(index.extent); ++k) {
     const Expr place = Halide::Internal::make_const(Halide::Int(32), k);
-    Expr term = Halide::Internal::substitute(index.name, place, statement.value);
+    Expr term = fold_numbers(Halide::Internal::substitute(index.name, place, statement.value));
     term = ir::decide_repeated_conditions(ir::simplify_integers(term, {}));
     sum = sum.defined() ? sum + term : term;
   }
