@@ -167,8 +167,11 @@ constexpr int64_t kUnrolledFunction = 8;
 /// tile of an argmax of 100 elements, which has 11 each.
 constexpr int64_t kUnrolledArithmetic = 6;
 /// Calls of functions by vectors that the points of a register tile may be unrolled to: LLVM took
-/// 18 s for 18 vectors of 19 calls each and the 12 of the last rows.
-constexpr int64_t kUnrolledFunctions = 64;
+/// 18 s for 18 vectors of 19 calls each and the 12 of the last rows, and 2.5 s for the three calls
+/// of mish behind a product of 128 x 64 x 1000. In loops over some of them that took 0.6 s, and ran
+/// as fast: with eight of them together an acosh behind sums of 8 terms did, with fewer it
+/// took 1.16 times as long.
+constexpr int64_t kUnrolledFunctions = 16, kFunctionsTogether = 8;
 /// Strided stores that one interleaved store is made of, at most: about the vector registers.
 constexpr int64_t kInterleavedStores = 16;
 /// Results of a row that a register tile along another loop has whole, whose vectors are

@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+import torch.nn.functional as F
 
 import tensor_comprehensions as tc
 
@@ -86,6 +87,39 @@ def test_points_of_many_functions_stay_in_loops(monkeypatch: pytest.MonkeyPatch)
         wanted = wanted.tanh()
     torch.testing.assert_close(executor(a), wanted.t())
     assert len(executor.assembly) < 150_000
+
+
+SUM = "def f(float(B, D) X, float(C, D) W) -> (%s) { S(b, c) +=! X(b, d) * W(c, d) %s }"
+MISH = "S(b, c) * tanh(log1p(exp(S(b, c))))"
+# The results, and what follows the sum.
+EPILOGUES = {
+    "another result": ("O", f"O(b, c) = {MISH}"),
+    "the same": ("S", f"S(b, c) = {MISH}"),
+    "both": ("S, O", f"O(b, c) = {MISH}"),
+    "one after the other": ("S, O", f"S(b, c) = {MISH} O(b, c) = S(b, c) * {MISH}"),
+}
+
+
+@pytest.mark.parametrize("sizes", [(128, 1000, 64), (13, 77, 20), (5, 16, 3)])
+@pytest.mark.parametrize(("results", "epilogue"), EPILOGUES.values(), ids=EPILOGUES)
+def test_functions_behind_a_sum_stay_in_loops(
+    results: str, epilogue: str, sizes: tuple[int, int, int]
+) -> None:
+    """A block of 6 rows of four vectors, and its versions for the last rows and columns."""
+    b, c, d = sizes
+    x, w = torch.randn(b, d), torch.randn(c, d) / d**0.5
+    executor = compiled(SUM % (results, epilogue), x, w)
+    actual = executor(x, w)
+    product = x @ w.T
+    if epilogue.startswith("S"):
+        product = F.mish(product)
+    wanted = {"S": product, "O": F.mish(x @ w.T)}
+    if results == "S, O" and epilogue.startswith("S"):
+        wanted["O"] = product * F.mish(product)
+    for name, value in zip(results.split(", "), actual if isinstance(actual, tuple) else (actual,)):
+        torch.testing.assert_close(value, wanted[name], rtol=1e-4, atol=1e-5)
+    if "block of results" in executor.explain():
+        assert len(executor.assembly.splitlines()) < 5000  # 7300 where they were unrolled
 
 
 def test_loops_of_many_gathers_are_not_analysed_by_llvm() -> None:

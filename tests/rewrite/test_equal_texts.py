@@ -7,6 +7,7 @@ statements that `explain()` shows.
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 
@@ -160,7 +161,17 @@ def test_extremes_have_ranges_too() -> None:
     assert torch.equal(tc.define(text, OWN).f(x), x[:, :9].amax(1))
 
 
-# ---- exponents
+# ---- sums that are written out
+
+
+@pytest.mark.parametrize("values", list(itertools.product((False, True), repeat=3)))
+def test_sums_of_bools_that_an_index_chooses(values: tuple[bool, ...]) -> None:
+    text = """def f(bool(N) A, bool(M) B, bool(K) C) -> (O) {
+      O(i, j) +=! ((r != 1 && A(i)) == B(j)) != C(r / 3) where r in 0:3
+    }"""
+    inputs = [torch.tensor([value]) for value in values]
+    wanted = torch.as_tensor(np.asarray(reference.run(text, "f", *inputs)))
+    assert torch.equal(tc.define(text, OWN).f(*inputs), wanted)
 
 
 POLYNOMIAL = "def f(float(N, D) X, float(K, D) C) -> (O) { O(n, d) +=! C(k, d) * pow(X(n, d), %s) }"

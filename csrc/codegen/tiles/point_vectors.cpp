@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/numbers.h"
 #include "codegen/names.h"
 #include "ir/expressions/choices.h"
 #include "ir/operations.h"
@@ -52,17 +53,17 @@ Nest wrap_vectors(const Nest& nest, const std::string& instruction) {
                             [&](const Nest& child) { return wrap_vectors(child, instruction); });
 }
 
-/// Of a body whose loops are unrolled where they say so.
-int64_t count_functions(const Nest& nest) {
+/// Of a body whose loops are unrolled where they say so, by vectors of so many lanes.
+int64_t count_functions(const Nest& nest, int lanes) {
   if (const auto* compute = as<Compute>(nest))
     return ir::count_functions(nest::stored_value(*compute));
   int64_t count = 0;
-  nest::map_children(nest, [&](const Nest& child) {
-    count += count_functions(child);
-    return child;
-  });
+  nest::for_each_child(nest, [&](const Nest& child) { count += count_functions(child, lanes); });
   const auto* loop = as<Loop>(nest);
-  return loop && loop->role == Role::Unrolled ? count * *as_const_int(loop->extent) : count;
+  if (!loop) return count;
+  const auto extent = as_const_int(loop->extent);
+  if (loop->role == Role::Unrolled) return count * *extent;
+  return loop->role == Role::Vector && extent ? count * divide_up(*extent, lanes) : count;
 }
 
 bool accesses(const Nest& nest, const std::set<std::string>& arrays) {
@@ -71,13 +72,30 @@ bool accesses(const Nest& nest, const std::set<std::string>& arrays) {
                      [&](const std::string& array) { return names.count(array) > 0; });
 }
 
-/// Points behind one another: unrolled, but for those whose functions would be too much code.
+/// Points behind one another: unrolled, but for those whose functions would be too much code. Of
+/// these a loop unrolls so many that a core finds others to compute while one waits.
 /// Accumulators lie in registers where all loops around their accesses are unrolled.
-Nest make_points(const std::string& name, const Expr& extent, Nest body,
+Nest make_points(const std::string& name, int64_t extent, const Nest& body,
                  const std::set<std::string>& accumulators) {
-  const int64_t functions = count_functions(body) * *as_const_int(extent);
-  const bool rolled = functions > machine::kUnrolledFunctions && !accesses(body, accumulators);
-  return nest::make_loop(name, 0, extent, rolled ? Role::Serial : Role::Unrolled, std::move(body));
+  // Its vectors are cut.
+  const int64_t functions = count_functions(body, machine::kMostLanes);
+  const auto unrolled = [&](const std::string& loop, int64_t count, const Nest& points) {
+    return nest::make_loop(loop, 0, static_cast<int>(count), Role::Unrolled, points);
+  };
+  if (functions * extent <= machine::kUnrolledFunctions || accesses(body, accumulators))
+    return unrolled(name, extent, body);
+  const int64_t steps = divide_up(functions * extent, machine::kFunctionsTogether);
+  const int64_t together = std::max<int64_t>(1, extent / steps);
+  const std::string step = name + ".s";
+  const auto from = [&](const Expr& first) {
+    return nest::substitute(name, first + ir::make_variable(name), body);
+  };
+  std::vector<Nest> parts = {nest::make_loop(
+      step, 0, static_cast<int>(extent / together), Role::Serial,
+      unrolled(name, together, from(ir::make_variable(step) * static_cast<int>(together))))};
+  if (const int64_t rest = extent % together)
+    parts.push_back(unrolled(name, rest, from(static_cast<int>(extent - rest))));
+  return nest::make_sequence(parts);
 }
 
 Nest make_vector(const std::string& lane, int lanes, Nest body) {
@@ -85,6 +103,10 @@ Nest make_vector(const std::string& lane, int lanes, Nest body) {
 }
 
 }  // namespace
+
+bool has_many_functions(const Nest& points, int lanes) {
+  return count_functions(points, lanes) > machine::kUnrolledFunctions;
+}
 
 Nest cut_point_vectors(const Nest& nest, int lanes, const std::set<std::string>& locals,
                        const std::set<std::string>& accumulators, bool repeatable) {
@@ -104,7 +126,7 @@ Nest cut_point_vectors(const Nest& nest, int lanes, const std::set<std::string>&
     });
     loop = as<Loop>(cut);
     if (!loop || !loop->point) return cut;
-    return make_points(loop->name, loop->extent, loop->body, accumulators);
+    return make_points(loop->name, *as_const_int(loop->extent), loop->body, accumulators);
   }
   const int extent = static_cast<int>(*as_const_int(loop->extent));
   const int full = extent / lanes, rest = extent % lanes;

@@ -9,6 +9,10 @@
 
 namespace tc::codegen {
 
+/// Whether the functions of points are too much code to be unrolled: those of a nest of point loops
+/// whose first dimension is cut into vectors of so many lanes.
+bool has_many_functions(const nest::Nest& points, int lanes);
+
 /// Makes plain loops of point loops, whose extents must be constant, the vectors among them cut,
 /// and unrolls them, but for those of many functions that access none of the `accumulators`. Where
 /// the last vector is not full it begins early enough to end with the others: its lanes repeat

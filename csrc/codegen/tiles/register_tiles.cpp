@@ -305,6 +305,14 @@ class ExpandTiles {
         first->before.push_back(prefetch_lines(result));
       if (a.stored) last->after.push_back(moves.out);
     }
+    for (const auto& [name, local] : locals) {
+      if (!accumulators.count(local)) continue;
+      const Result result{addressing.buffers.at(name), name, local, strides, extents};
+      for (Part& part : parts)
+        if (part.buffers.count(local) && is_points(part.nest) &&
+            has_many_functions(part.nest, lanes))
+          names.insert(keep_in_memory(part, result, arrays));
+    }
     body = join(parts);
     bool repeatable =
         std::none_of(addressing.buffers.begin(), addressing.buffers.end(), [&](const auto& entry) {
@@ -360,8 +368,8 @@ class ExpandTiles {
   /// The loops of a purpose over all points of a result: its element in the local array and in
   /// memory at the iterators that these loops have.
   struct Points {
-    Points(const Result& result, const char* purpose)
-        : local(0), memory(result.addressing.base), result_(result), purpose_(purpose) {
+    Points(const Result& result, std::string purpose)
+        : local(0), memory(result.addressing.base), result_(result), purpose_(std::move(purpose)) {
       for (const auto& [d, step] : result.addressing.steps) {
         Expr point = ir::make_variable(iterator(d));
         local = local + point * static_cast<int>(result.strides[d]);
@@ -408,7 +416,7 @@ class ExpandTiles {
 
    private:
     const Result& result_;
-    const char* const purpose_;
+    const std::string purpose_;
   };
 
   /// Whether results whose neighbours along dimension 0 lie apart fill whole vectors of memory,
@@ -452,6 +460,46 @@ class ExpandTiles {
         nest::make_sequence(
             {out.vectors(out.store(bounce, out.local, out.load_local(), {})),
              fills_vectors(result) ? scatter.vectors(store) : copy(scatter.elements(store))})};
+  }
+
+  /// Whether there are no loops but those over points.
+  static bool is_points(const Nest& nest) {
+    bool others = false;
+    nest::for_each_node(nest, [&](const Nest& node) {
+      const auto* loop = as<Loop>(node);
+      others = others || as<nest::Intrinsic>(node) || (loop && !loop->point);
+    });
+    return !others;
+  }
+
+  /// Accumulators pass through an array in memory to points that stay in loops, and back where
+  /// these change them: registers are no places that a loop counts. Returns the array.
+  static std::string keep_in_memory(Part& part, const Result& result,
+                                    std::vector<std::pair<std::string, Type>>& arrays) {
+    const std::string array = concat(result.local, ".kept", arrays.size());
+    arrays.emplace_back(array, result.addressing.type);
+    const Points keep(result, concat(".keep", arrays.size())),
+        back(result, concat(".back", arrays.size()));
+    part.before.push_back(keep.vectors(keep.store(array, keep.local, keep.load_local(), {})));
+    bool changes = false;
+    nest::for_each_compute(part.nest, [&](const Compute& compute) {
+      changes = changes || compute.buffer == result.local;
+    });
+    if (changes)
+      part.after.insert(part.after.begin(),
+                        back.vectors(back.store_local(back.load(array, back.local, {}))));
+    part.nest = nest::map_expressions(part.nest, [&](const Expr& e) {
+      return nest::map_loads(e, [&](const Load& load) -> Expr {
+        return load.name == result.local ? ir::make_load(load.type, array, load.index)
+                                         : Expr(&load);
+      });
+    });
+    part.nest = nest::map_computes(part.nest, [&](const Compute& compute) -> Nest {
+      Compute changed = compute;
+      if (changed.buffer == result.local) changed.buffer = array;
+      return make(std::move(changed));
+    });
+    return array;
   }
 
   /// Whether some line is stored to that the tile does not fill.

@@ -91,7 +91,9 @@ void write_out(ir::Statement& statement, const ir::Iterator& index) {
     const Expr place = Halide::Internal::make_const(Halide::Int(32), k);
     Expr term = fold_numbers(Halide::Internal::substitute(index.name, place, statement.value));
     term = ir::decide_repeated_conditions(ir::simplify_integers(term, {}));
-    sum = sum.defined() ? sum + term : term;
+    // Sums of bools are what one of them says.
+    if (sum.defined()) term = term.type().is_bool() ? sum || term : sum + term;
+    sum = term;
   }
   statement.value = sum;
   std::vector<ir::Iterator>& domain = statement.domain;
