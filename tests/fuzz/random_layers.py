@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
 from typing import ClassVar
 
 from cases import MACHINES, Case, Tensor
+from random_sums import Sums, Value
 
 # Points of a statement.
 MOST_POINTS = 60_000
@@ -23,18 +23,7 @@ COLUMNS = [1, 2, 4, 7, 16, 17, 33, 48, 64, 100, 200, 300]
 FUNCTIONS = ["exp", "tanh", "sin", "cos", "sqrt", "log1p", "erf", "fabs", "exp2", "expm1", "log"]
 
 
-@dataclass(frozen=True)
-class Value:
-    """A tensor that layers pass on."""
-
-    name: str
-    shape: tuple[int, ...]
-
-    def at(self, *subscripts: str) -> str:
-        return f"{self.name}({', '.join(subscripts)})" if subscripts else self.name
-
-
-class Generator:
+class Generator(Sums):
     def __init__(self, seed: int) -> None:
         self.r = random.Random(f"layers {seed}")
         self.seed = seed
@@ -289,101 +278,6 @@ class Generator:
         return self.state(
             (n, m), "ij", "=", cut.at("i", f"j / {side}", f"j % {side}"), f"j in 0:{m}"
         )
-
-    def dense(self, x: Value) -> Value:
-        n, m = x.shape
-        k = self.r.choice([1, 2, 3, 16, 17, 33, 64, 81])
-        if not self.fits(n, m, k):
-            k = 1
-        turned = self.chance(0.5)
-        shape, at = ((m, k), ("j", "k")) if turned else ((k, m), ("k", "j"))
-        draw = self.r.random()
-        if draw < 0.1 and self.type in ("float", "double"):
-            w = f"{self.type}({self.input(*shape, type_='int8').at(*at)})"
-        elif draw < 0.25:
-            w = f"exp({self.input(*shape).at(*at)} * 0.25)"
-        elif draw < 0.35:
-            w = f"({self.input(*shape).at(*at)} * {self.input(m).at('j')})"
-        else:
-            w = self.input(*shape).at(*at)
-        factors = [x.at("i", "j"), w]
-        self.r.shuffle(factors)
-        body = " * ".join(factors)
-        draw = self.r.random()
-        if draw < 0.1:
-            body = f"{self.input(n).at('i')} > 0 ? {body} : 0"
-        elif draw < 0.2:
-            condition = self.r.choice(["j < {}", "j >= {}", "2 * j > {}", "j > 1 && j <= {}"])
-            body = f"{condition.format(self.r.randrange(m + 1))} ? {body} : 0"
-        made = self.state((n, k), "ik", "+=!", body)
-        draw = self.r.random()
-        if draw < 0.3:
-            bias = self.input(k)
-            return self.state((n, k), "ik", "=", f"fmax({made.at('i', 'k')} + {bias.at('k')}, 0)")
-        if draw < 0.5:
-            return self.state((n, k), "ik", "=", f"tanh({made.at('i', 'k')})")
-        return made
-
-    def factors(self, x: Value) -> Value:
-        """A product of three, as tensor decompositions have it."""
-        n, m = x.shape
-        k, rank = self.r.choice([3, 8, 16]), self.r.choice([2, 8, 16])
-        if not self.fits(n, m, k, rank):
-            return x
-        y = self.input(n, m, k)
-        a, b = self.input(m, rank), self.input(k, rank)
-        made = self.state(
-            (n, rank), "ir", "+=!", f"{y.at('i', 'j', 'k')} * {a.at('j', 'r')} * {b.at('k', 'r')}"
-        )
-        if self.chance(0.5):
-            return made
-        value = f"{made.at('i', 'r')} * {a.at('j', 'r')} * {x.at('i', 'j')}"
-        return self.state((n, m), "ij", "+=!", value)
-
-    def two_products(self, x: Value) -> Value:
-        """A sum of two products of three, each with a long sum inside."""
-        n, m = x.shape
-        k = self.r.choice([24, 33, 60])
-        if not self.fits(n, m, k):
-            return x
-        a, b, c = self.input(m, k), self.input(n, k), self.input(n, k)
-        value = f"{b.at('i', 'k')} * {a.at('j', 'k')} * {x.at('i', 'j')}"
-        sign = self.r.choice("+-")
-        value += f" {sign} {x.at('i', 'j')} * {c.at('i', 'k')} * {a.at('j', 'k')}"
-        rows = self.state((n,), "i", "+=!", value)
-        return self.state((n, m), "ij", "=", f"{x.at('i', 'j')} + {rows.at('i')}")
-
-    def common(self, x: Value) -> Value:
-        """Two sums with a part in common."""
-        n, m = x.shape
-        k = self.r.choice([4, 16, 40])
-        if not self.fits(n, m, k):
-            return x
-        y, a, b = self.input(n, m, k), self.input(m), self.input(n)
-        rows = self.state((n,), "i", "+=!", f"{y.at('i', 'j', 'k')} * {a.at('j')}")
-        columns = self.state((m,), "j", "+=!", f"{y.at('i', 'j', 'k')} * {b.at('i')}")
-        return self.state(
-            (n, m), "ij", "=", f"{x.at('i', 'j')} * {rows.at('i')} + {columns.at('j')}"
-        )
-
-    def shared_factors(self, x: Value) -> Value:
-        """Sums that have most factors in common, each scaled by a number of its own."""
-        if self.chance(0.5):
-            # Of many short rows: what the sums share pays.
-            x = self.input(self.r.choice([300, 1000, 2000]), self.r.choice([2, 4, 5]))
-        n, m = x.shape
-        if not self.fits(n, m, 4):
-            return x
-        y, z, w = self.input(n, m), self.input(n), self.input(n, 4)
-        common = [x.at("i", "j"), f"({y.at('i', 'j')} / ({z.at('i')} * {z.at('i')} + 1))"]
-        self.r.shuffle(common)
-        value = x.at("i", "j")
-        for k in range(self.r.choice([2, 3, 4, 4])):
-            scale = self.r.choice(["-", "2 * ", "-3 * ", "0.5 * ", ""])
-            factors = [f for f in common if self.chance(0.9)] + [w.at("i", str(k))]
-            total = self.state((n,), "i", "+=!", scale + " * ".join(factors), f"j in 0:{m}")
-            value = f"({value} {self.r.choice('+-')} {total.at('i')})"
-        return self.state((n, m), "ij", "=", value)
 
     def tables(self, x: Value) -> Value:
         """A reduction over places that tables say."""
@@ -643,7 +537,8 @@ class Generator:
         "softmax": 5, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
         "resize": 2, "sampled": 3, "smoothed": 2, "window": 3, "transposed_window": 2, "strided": 3,
         "digits": 2, "dense": 6, "factors": 2, "two_products": 2, "common": 1,
-        "shared_factors": 2, "tables": 3, "bag": 2, "pick": 4, "scan": 4, "elementwise": 5,
+        "shared_factors": 2, "spread": 2, "boxed": 2, "polynomial": 1, "tables": 3, "bag": 2,
+        "pick": 4, "scan": 4, "elementwise": 5,
         "pairs": 1, "short_rows": 3, "lookups": 2, "heads": 2, "quotients": 1, "nothing": 1,
         "truncated": 9, "many": 0.4, "triangles": 3, "moving_extremes": 3,
     }  # fmt: skip
