@@ -183,8 +183,8 @@ LEFT = {
         ((300, 40), (300, 40), (5,)),
     ),
     "inside for the terms that count": Case(
-        product("n + 3 < N ? A(m, k) * exp(B(n + 3, k)) : 0").replace(
-            " }", " where n in 0:N, k in 0:K }"
+        product("m + n + 3 < N ? A(m, k) * exp(B(n + 3, k)) : 0").replace(
+            " }", " where m in 0:M, n in 0:N, k in 0:K }"
         ),
         SIZES,
     ),

@@ -112,6 +112,11 @@ std::vector<Iterator> find_box(const Statement& statement, const Expr& condition
   return box;
 }
 
+bool uses_any(const Expr& e, const std::vector<Iterator>& indices) {
+  return std::any_of(indices.begin(), indices.end(),
+                     [&](const Iterator& it) { return expr_uses_var(e, it.name); });
+}
+
 /// Sets results that no term counts for, along one index.
 Statement set_without_terms(const Statement& statement, size_t index, int64_t first, int64_t end) {
   Statement part = statement;
@@ -136,6 +141,11 @@ std::vector<Statement> shrink_results(const Statement& statement) {
   std::vector<Expr> left;
   Statement inner = statement;
   const std::vector<Expr> conditions = list_conditions(choice->condition);
+  // What ties terms to results makes scans, which are found from the first result on.
+  if (std::any_of(conditions.begin(), conditions.end(), [&](const Expr& condition) {
+        return !has_data(condition) && uses_any(condition, reduced_indices(statement));
+      }))
+    return {statement};
   for (const Expr& condition : conditions) {
     const std::vector<Iterator> box = find_box(inner, condition);
     if (box.empty()) left.push_back(condition);
