@@ -79,11 +79,11 @@ Nest make_points(const std::string& name, int64_t extent, const Nest& body,
                  const std::set<std::string>& accumulators) {
   // Its vectors are cut.
   const int64_t functions = count_functions(body, machine::kMostLanes);
-  const auto unrolled = [&](const std::string& loop, int64_t count, const Nest& points) {
-    return nest::make_loop(loop, 0, static_cast<int>(count), Role::Unrolled, points);
+  const auto unrolled = [&](int64_t count, const Nest& points) {
+    return nest::make_loop(name, 0, static_cast<int>(count), Role::Unrolled, points);
   };
   if (functions * extent <= machine::kUnrolledFunctions || accesses(body, accumulators))
-    return unrolled(name, extent, body);
+    return unrolled(extent, body);
   const int64_t steps = divide_up(functions * extent, machine::kFunctionsTogether);
   const int64_t together = std::max<int64_t>(1, extent / steps);
   const std::string step = name + ".s";
@@ -92,9 +92,9 @@ Nest make_points(const std::string& name, int64_t extent, const Nest& body,
   };
   std::vector<Nest> parts = {nest::make_loop(
       step, 0, static_cast<int>(extent / together), Role::Serial,
-      unrolled(name, together, from(ir::make_variable(step) * static_cast<int>(together))))};
+      unrolled(together, from(ir::make_variable(step) * static_cast<int>(together))))};
   if (const int64_t rest = extent % together)
-    parts.push_back(unrolled(name, rest, from(static_cast<int>(extent - rest))));
+    parts.push_back(unrolled(rest, from(static_cast<int>(extent - rest))));
   return nest::make_sequence(parts);
 }
 

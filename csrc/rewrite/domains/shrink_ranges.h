@@ -10,8 +10,8 @@ namespace tc::rewrite {
 /// O(n, m) +=! n < 8 && m < 8 ? X(n, k) * Y(k, m) : 0, as the gradient of a convolution that leaves
 /// out the last pixels has it, sums for n and m in 0:8: conditions on indices of results alone that
 /// hold in a box become their ranges, and statements of their own set what lies around it, where no
-/// other statement is about this tensor. Runs on a specialised program, where indices may still
-/// begin anywhere.
+/// other statement is about this tensor and no condition ties terms to results, as those of scans
+/// do. Runs on a specialised program, where indices may still begin anywhere.
 void shrink_ranges(ir::Program& program);
 
 }  // namespace tc::rewrite

@@ -175,9 +175,11 @@ std::vector<Residues> find_residues(const Statement& statement) {
 std::set<int64_t> find_firsts(const Residues& residues, int64_t results, int64_t terms) {
   const int64_t modulus = residues.modulus;
   std::set<int64_t> firsts = {0, results % modulus};
-  if (!residues.reduction) firsts.insert(residues.offset);
+  if (!residues.reduction) {
+    firsts.insert(residues.offset);
+    return firsts;
+  }
   for (const int64_t k : {int64_t{0}, terms}) {
-    if (!residues.reduction) break;
     // Residues of k run up to the boundary in front of k or down to it.
     const int64_t y = mod_imp(residues.sign * k + residues.offset, modulus);
     firsts.insert({y, (y + 1) % modulus});

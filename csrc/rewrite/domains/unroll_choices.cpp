@@ -20,30 +20,35 @@ namespace {
 
 using ir::Expr;
 
-/// Whether an index alone decides which side of some choice is computed.
-bool chooses(const std::string& index, const Expr& value) {
+/// Whether `find` gives some expression of the index alone for a part of the value outside of
+/// reads.
+template <class Find>
+bool has_part_of(const std::string& index, const Expr& value, const Find& find) {
   bool found = false;
   ir::walk(value, [&](const Expr& e) {
     const auto* call = e.as<Halide::Internal::Call>();
     if (call && !ir::read_name(call).empty()) return false;
-    if (const auto choice = ir::find_choice(e); choice && !ir::has_data(choice->condition))
-      found = found || ir::variables_of(choice->condition) == std::set<std::string>{index};
+    if (const Expr part = find(e); part.defined() && !ir::has_data(part))
+      found = found || ir::variables_of(part) == std::set<std::string>{index};
     return true;
   });
   return found;
 }
 
+/// Whether an index alone decides which side of some choice is computed.
+bool chooses(const std::string& index, const Expr& value) {
+  return has_part_of(index, value, [](const Expr& e) {
+    const auto choice = ir::find_choice(e);
+    return choice ? choice->condition : Expr();
+  });
+}
+
 /// Whether an index alone is the exponent of some power: those by a literal are a few products.
 bool raises(const std::string& index, const Expr& value) {
-  bool found = false;
-  ir::walk(value, [&](const Expr& e) {
+  return has_part_of(index, value, [](const Expr& e) {
     const auto* call = e.as<Halide::Internal::Call>();
-    if (call && !ir::read_name(call).empty()) return false;
-    if (call && ir::math_name(call) == "pow" && !ir::has_data(call->args[1]))
-      found = found || ir::variables_of(call->args[1]) == std::set<std::string>{index};
-    return true;
+    return call && ir::math_name(call) == "pow" ? call->args[1] : Expr();
   });
-  return found;
 }
 
 /// The index of a reduction that is written out next.
