@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/notes.h"
+#include "ir/expressions/reads.h"
 #include "ir/loops.h"
 #include "ir/scan.h"
 #include "isa/instructions.h"
@@ -203,7 +204,8 @@ class Resolver {
       if (nest > next_nest || place > next_place)
         return Reason{
             concat("the plan has ", after, " in front of ", before, ", which it depends on")};
-      if (!poly::is_of_same_iteration(dependence, resolved_.nests[nest].loops[place],
+      if (!add_up_together(resolved_.nests[nest], place, next_place) &&
+          !poly::is_of_same_iteration(dependence, resolved_.nests[nest].loops[place],
                                       resolved_.nests[nest].loops[next_place]))
         return Reason{concat("the plan lets ", before, " and ", after,
                              " share loops, but the second needs of the first what other "
@@ -220,11 +222,21 @@ class Resolver {
       if (nest.vector && loops.empty())
         return Reason{concat("the plan has a vector along loops of ", source.name,
                              ", which has none of its own")};
-      if (nest.vector && ir::is_scatter(source) && !spreads(source, source.domain[loops.back()]))
-        return Reason{concat("the plan has a vector along ", source.domain[loops.back()].name,
-                             ", whose lanes may meet in one place of ", source.tensor)};
+      for (size_t n = 0; nest.vector && n < nest.statements.size(); ++n) {
+        const ir::Statement& each = *cluster_.statements[nest.statements[n]]->source;
+        const ir::Iterator& lanes = each.domain[nest.loops[n].back()];
+        if (ir::is_scatter(each) && !spreads(each, lanes))
+          return Reason{concat("the plan has a vector along ", lanes.name,
+                               ", whose lanes may meet in one place of ", each.tensor)};
+      }
     }
     return std::nullopt;
+  }
+
+  /// Of two of a nest's statements.
+  bool add_up_together(const Nest& nest, size_t a, size_t b) const {
+    return ir::add_up_together(*cluster_.statements[nest.statements[a]]->source,
+                               *cluster_.statements[nest.statements[b]]->source);
   }
 
   /// Whether rows of a register tile may share the vectors of a nest.

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/notes.h"
 #include "ir/accesses.h"
+#include "ir/expressions/reads.h"
 #include "ir/scan.h"
 #include "machine/limits.h"
 
@@ -63,6 +64,26 @@ bool write_the_same(const ir::Statement& a, const ir::Statement& b) {
   for (size_t d = 0; d < a.subscripts.size(); ++d)
     if (!equal(first(a, d), first(b, d))) return false;
   return true;
+}
+
+/// Whether two scatters add up in one tensor at the same points, and read some tensor in common.
+bool scatter_together(const ir::Program& program, const ir::Statement& a, const ir::Statement& b) {
+  if (!ir::add_up_together(a, b) || a.domain.size() != b.domain.size()) return false;
+  std::set<std::string> read;
+  for (const ir::MemoryAccess& access : accesses(program, a))
+    if (!access.write) read.insert(access.tensor);
+  const std::vector<ir::MemoryAccess> others = accesses(program, b);
+  return std::all_of(b.domain.begin(), b.domain.end(),
+                     [&](const ir::Iterator& it) {
+                       return std::any_of(
+                           a.domain.begin(), a.domain.end(), [&](const ir::Iterator& other) {
+                             return other.name == it.name && other.reduction == it.reduction &&
+                                    have_same_range(other, it);
+                           });
+                     }) &&
+         std::any_of(others.begin(), others.end(), [&](const ir::MemoryAccess& access) {
+           return !access.write && read.count(access.tensor) > 0;
+         });
 }
 
 /// Which statements gain from loops in common, by what they compute.
@@ -379,12 +400,21 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
                                     " into one cluster, but others lie between them"));
     const bool scatters =
         last && (ir::is_scatter(*statement.source) || ir::is_scatter(*last->statements[0]->source));
-    if (scatters && together)
+    Cluster joint;
+    bool joins = scatters && std::all_of(last->statements.begin(), last->statements.end(),
+                                         [&](const ScopStatement* other) {
+                                           return scatter_together(*scop.program, *other->source,
+                                                                   *statement.source);
+                                         });
+    if (joins) {
+      joint = extend(*last);
+      joins = joint.alignment[0].size() == parallel_depth(statement);
+    }
+    if (scatters && together && !joins)
       throw CompilationError(concat("the options put ", join(*names),
                                     " into one cluster, but a scatter has loops of its own"));
     std::string apart;
     bool fused = together;
-    Cluster joint;
     if (together) {
       joint = extend(*last);
     } else if (last && names &&
@@ -394,6 +424,7 @@ std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, Fusi
     } else if (last && strategy == FusionStrategy::Min) {
       apart = "the options fuse nothing";
     } else if (scatters) {
+      fused = joins && rows;
       apart = "a scatter has loops of its own";
     } else if (last) {
       joint = extend(*last);

@@ -43,10 +43,12 @@ struct Cluster {
 /// others have more dimensions than such a sum, whose block computes one element for each point of
 /// the members, and where two of them write different tensors or add up many terms.
 ///
-/// A scatter always has a cluster of its own.
+/// A scatter has a cluster of its own, or with `rows` one with others that add up in the same tensor
+/// at the same points: these share where a point goes.
 ///
 /// Statements that one list of `given` names are together, those that two lists name are apart,
-/// whatever the strategy says: CompilationError where they are no neighbours, or one is a scatter.
+/// whatever the strategy says: CompilationError where they are no neighbours, or one is a scatter
+/// that could not share the others' loops.
 std::vector<Cluster> fuse(const Scop& scop, const Dependences& dependences, FusionStrategy strategy,
                           bool rows, const Layouts& layouts, int64_t cache_bytes,
                           const std::vector<std::vector<std::string>>& given = {});

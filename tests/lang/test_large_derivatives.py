@@ -93,3 +93,37 @@ def test_a_weight_that_no_statement_holds_is_said_of_the_forward_statement() -> 
         "a part of the statement a tensor of its own"
     ) in str(caught.value)
     assert "O(i) = max(" in str(caught.value)
+
+
+@pytest.mark.parametrize("halvings", [1, 3, 6])
+def test_parts_that_occur_again_are_gone_through_once(halvings: int) -> None:
+    """What a name stands for receives from all its uses; path by path there are 2 ** halvings."""
+    steps = ", ".join(f"x{k} = 0.5 * (x{k - 1} + sin(x{k - 1}))" for k in range(1, halvings + 1))
+    text = f"""def f(double(N) A, double(N) B) -> (O) {{
+        O(i) = x{halvings} where x0 = A(i) - B(i), {steps} }}"""
+    # Each once, in what A receives and in what B does.
+    assert tc.grad_source(text, "f").count("cos(") == 2 * halvings
+    f = tc.make_autograd(tc.define(text, namespace=f"tc_large_parts_{halvings}").f)
+    inputs = [torch.randn(20, dtype=torch.double, requires_grad=True) for _ in range(2)]
+    assert torch.autograd.gradcheck(f, inputs)
+
+
+def test_parts_in_both_branches_receive_once() -> None:
+    """Of a choice whose branches use one part, in different ways and alike."""
+    text = """def f(double(N) A, double(N) B) -> (O) {
+        O(i) = (B(i) > 0 ? 2 * s : s * s) + (B(i) > 1 ? s : s) where s = exp(A(i)) * B(i) }"""
+    assert tc.grad_source(text, "f").count("B(i) > 1") == 0
+    f = tc.make_autograd(tc.define(text, namespace="tc_large_branches").f)
+    inputs = [torch.randn(20, dtype=torch.double, requires_grad=True) for _ in range(2)]
+    assert torch.autograd.gradcheck(f, inputs)
+
+
+def test_common_factors_with_signs() -> None:
+    """What a part receives twice is a product where both begin alike, whatever signs are there."""
+    text = """def f(double(N) A, double(N) B) -> (O) {
+        O(i) = -s * (-s) * B(i) - s * B(i) * s * A(i) - s where s = sin(A(i)) * B(i) }"""
+    assert tc.grad_source(text, "f").count("cos(") == 1
+    f = tc.make_autograd(tc.define(text, namespace="tc_large_signs").f)
+    inputs = [torch.randn(20, dtype=torch.double, requires_grad=True) for _ in range(2)]
+    assert torch.autograd.gradcheck(f, inputs)
+    assert torch.autograd.gradgradcheck(f, inputs)

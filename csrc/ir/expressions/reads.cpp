@@ -57,6 +57,14 @@ bool reads(const Statement& statement, const std::string& name) {
 
 bool reads(const Expr& e, const std::string& name) { return names_read(e).count(name) > 0; }
 
+bool add_up_together(const Statement& a, const Statement& b) {
+  const auto adds = [](const Statement& s) {
+    return is_scatter(s) && s.reduction == Reduction::Sum && !s.initializes && !s.atomic &&
+           !reads(s, s.tensor);
+  };
+  return a.tensor == b.tensor && adds(a) && adds(b);
+}
+
 std::optional<CopiedRead> find_copied(const Statement& statement) {
   const auto* read = statement.value.as<Call>();
   if (!read || read_name(read).empty() || statement.reduction != Reduction::None ||

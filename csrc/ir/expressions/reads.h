@@ -29,6 +29,10 @@ std::vector<const Halide::Internal::Call*> reads_of(const Statement& statement);
 bool reads(const Statement& statement, const std::string& name);
 bool reads(const Expr& e, const std::string& name);
 
+/// Whether two scatters add up in the same tensor, which neither reads: their terms may come in any
+/// order.
+bool add_up_together(const Statement& a, const Statement& b);
+
 /// The read that a statement copies, element by element and without a reduction, if it does no more
 /// than that, and how far the elements of every dimension lie in front of where they are written.
 struct CopiedRead {

@@ -19,7 +19,8 @@ struct ReadGradient {
 /// For every differentiable read of the checked expression `value`, when the expression receives
 /// `gradient`: reads in conditions, subscripts and what is cast to integers are not. Only tensors
 /// that are `active` are looked at. `result`, if not null, is a cheaper expression of the same
-/// value. Lets must have been replaced. LanguageError for a function without a derivative.
+/// value. A part that occurs several times is gone through once, with all that it receives. Lets
+/// must have been replaced. LanguageError for a function without a derivative.
 std::vector<ReadGradient> read_gradients(const ExpressionPtr& value, const ExpressionPtr& gradient,
                                          const ExpressionPtr& result,
                                          const std::set<std::string>& active);

@@ -51,16 +51,23 @@ std::optional<int64_t> write_stride(const ir::Statement& statement, const Layout
   return stride_along(write, layouts.at(statement.tensor), index);
 }
 
-Innermost choose_innermost(const ScopStatement& statement, const ir::Program& program,
+Innermost choose_innermost(const Cluster& cluster, const ir::Program& program,
                            const Layouts& layouts, bool vectorize, int lanes) {
-  const ir::Statement& source = *statement.source;
+  const std::vector<ir::Iterator>& domain = cluster.statements[0]->source->domain;
   Innermost best;
-  for (size_t d = 0; d < source.domain.size(); ++d) {
-    const ir::Iterator& iterator = source.domain[d];
+  for (size_t d = 0; d < domain.size(); ++d) {
+    const ir::Iterator& iterator = domain[d];
     if (extent_of(iterator) == 1) continue;
-    bool vector = vectorize && write_stride(source, layouts, iterator.name) == 1;
-    double cost = vector ? vector_cost(statement, program, layouts, iterator, lanes)
-                         : scalar_cost(source, program, layouts, iterator.name);
+    const bool vector =
+        vectorize &&
+        std::all_of(cluster.statements.begin(), cluster.statements.end(),
+                    [&](const ScopStatement* statement) {
+                      return write_stride(*statement->source, layouts, iterator.name) == 1;
+                    });
+    double cost = 0;
+    for (const ScopStatement* statement : cluster.statements)
+      cost += vector ? vector_cost(*statement, program, layouts, iterator, lanes)
+                     : scalar_cost(*statement->source, program, layouts, iterator.name);
     if (best.iterator < 0 || cost <= best.cost) best = {static_cast<int>(d), vector, cost};
   }
   return best;
@@ -86,11 +93,11 @@ bool is_scatter(const Cluster& cluster) { return ir::is_scatter(*cluster.stateme
 ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraints, bool parallel,
                          Notes& notes) {
   const auto& [cluster, program, layouts, machine] = in;
-  TC_INTERNAL_CHECK(cluster.statements.size() == 1 && cluster.outer.empty(),
-                    "a scatter shares its loops");
+  TC_INTERNAL_CHECK(cluster.outer.empty(), "a scatter lies in a chain");
+  // All have the same indices, and write the same tensor.
   const ScopStatement& statement = *cluster.statements[0];
   const std::vector<ir::Iterator>& domain = statement.source->domain;
-  Innermost innermost = choose_innermost(statement, program, layouts, constraints.vectorize,
+  Innermost innermost = choose_innermost(cluster, program, layouts, constraints.vectorize,
                                          count_lanes(cluster, program, machine.step_bits()));
 
   std::vector<Member> members;
@@ -168,7 +175,7 @@ ClusterPlan plan_scatter(const ClusterContext& in, const Constraints& constraint
   plan.vector = innermost.vector && plain;
   std::vector<std::string> order;
   for (int d : serial) order.push_back(domain[d].name);
-  plan.nests = {{plan.statements, {order}, in_serial}};
+  plan.nests = {{plan.statements, {plan.statements.size(), order}, in_serial}};
 
   std::string form = "a scatter: ";
   for (const Member& member : members)

@@ -1,4 +1,5 @@
-// Scatters on the CPU: plain indices in parallel, the others one after the other.
+// Scatters on the CPU: plain indices in parallel, the others one after the other. Several that add
+// up in one tensor may share all loops.
 #pragma once
 
 #include "base/notes.h"
@@ -7,7 +8,7 @@
 
 namespace tc::plan {
 
-/// Whether the cluster is one scatter, whose places may be the same at several points.
+/// Whether the cluster is of scatters, whose places may be the same at several points.
 bool is_scatter(const Cluster& cluster);
 
 /// The Plan for such a cluster. The innermost loop is the one along which the write and the reads
