@@ -9,6 +9,7 @@
 #include "base/passes.h"
 #include "codegen/cuda/gpu_loops.h"
 #include "group_kernels.h"
+#include "ir/accesses.h"
 #include "ir/segment.h"
 #include "ir/work.h"
 #include "machine/facts.h"
@@ -85,6 +86,8 @@ std::shared_ptr<runtime::Kernel> compile_cpu(Nest body, const ir::Program& progr
     if (std::count(sizes.begin(), sizes.end(), 0) > 0) facts.empty.insert(name);
     const int64_t bytes = dense_bytes(program.tensor(name), layouts.at(name));
     if (bytes > cache) facts.large.insert(name);
+    if (bytes > cache && ir::reaches_far(name, program, layouts, job.machine.cache_bytes))
+      facts.far_gathers.insert(name);
     if (program.tensor(name).role == ir::TensorRole::Output) results.emplace(name, bytes);
     if (program.tensor(name).role == ir::TensorRole::Input) read += bytes;
   }

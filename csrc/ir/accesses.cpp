@@ -1,10 +1,14 @@
 #include "ir/accesses.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <set>
 
+#include "base/memory.h"
 #include "ir/expressions/choices.h"
 #include "ir/expressions/integer_value.h"
+#include "ir/expressions/reads.h"
 #include "ir/loops.h"
 #include "ir/scan.h"
 #include "ir/visit.h"
@@ -98,6 +102,35 @@ bool is_gather(const MemoryAccess& access, const Program& program) {
   std::vector<MemoryAccess> places;
   for (const Expr& subscript : access.subscripts) add_reads(subscript, program, false, places);
   return !places.empty();
+}
+
+bool reaches_far(const std::string& tensor, const Program& program, const Layouts& layouts,
+                 int64_t near_bytes) {
+  const Layout& layout = layouts.at(tensor);
+  const int64_t bytes = program.tensor(tensor).type.bytes();
+  const auto is_far = [&](const MemoryAccess& access, const Statement& statement) {
+    int64_t span = bytes;
+    std::set<std::string> moving;
+    for (size_t d = 0; d < access.subscripts.size(); ++d) {
+      const std::set<std::string> variables = variables_of(access.subscripts[d]);
+      const bool by_data = has_data(access.subscripts[d]);
+      if (by_data) moving.insert(variables.begin(), variables.end());
+      // At a constant begins what a place in another dimension counts through.
+      if (by_data || variables.empty())
+        span += std::abs(layout.strides[d]) * (layout.sizes[d] - 1) * bytes;
+    }
+    int64_t points = 1;
+    for (const Iterator& it : statement.domain)
+      if (moving.count(it.name)) points *= extent_of(it);
+    return span > near_bytes || points * kLineBytes < span;
+  };
+  return std::any_of(
+      program.statements.begin(), program.statements.end(), [&](const Statement& statement) {
+        const std::vector<MemoryAccess> all = accesses(program, statement);
+        return std::any_of(all.begin(), all.end(), [&](const MemoryAccess& access) {
+          return access.tensor == tensor && is_gather(access, program) && is_far(access, statement);
+        });
+      });
 }
 
 std::optional<int64_t> stride_along(const MemoryAccess& access, const Layout& layout,

@@ -36,6 +36,11 @@ std::string access_text(const MemoryAccess& access);
 /// Whether the place of an access is data, as in a lookup table.
 bool is_gather(const MemoryAccess& access, const Program& program);
 
+/// Whether data says places of the tensor that lie further apart than so many bytes, or fewer of
+/// them than there are lines, so that most of what is there has to be fetched for each.
+bool reaches_far(const std::string& tensor, const Program& program, const Layouts& layouts,
+                 int64_t near_bytes);
+
 /// The distance in elements when `iterator` grows by one; nothing when it varies.
 std::optional<int64_t> stride_along(const MemoryAccess& access, const Layout& layout,
                                     const std::string& iterator);

@@ -82,8 +82,9 @@ struct CpuMachine {
   double transposed_store_cycles = 0.6, scattered_store_cycles = 2, far_store_cycles = 14;
   double lanes_sum_cycles = 4;  ///< to add up the lanes of a sum
   /// A lane of a vector that is loaded by itself and put into its place: where lanes lie at a
-  /// distance that is known, and where they lie anywhere.
-  double strided_lane_cycles = 1, gathered_lane_cycles = 1;
+  /// distance that is known, where a table has their places side by side, and where they lie
+  /// anywhere.
+  double strided_lane_cycles = 1, table_lane_cycles = 1, gathered_lane_cycles = 1;
   /// From the last terms of a sum of lanes to what waits for it; and of work that a core looks
   /// ahead in, meanwhile (measured with a Zen 4, benchmarks/thresholds.md).
   double waited_sum_cycles = 27, window_cycles = 80;

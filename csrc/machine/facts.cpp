@@ -241,6 +241,8 @@ const std::vector<Fact>& facts() {
       {TC_FACT(lanes_sum_cycles), "cycles", "to add up the lanes of a sum", 0, 0},
       {TC_FACT(strided_lane_cycles), "cycles", "a lane of a vector whose lanes lie far apart", 0,
        0},
+      {TC_FACT(table_lane_cycles), "cycles",
+       "a lane whose place a table has beside its neighbour's", 0, 0},
       {TC_FACT(gathered_lane_cycles), "cycles", "a lane of a vector whose lanes lie anywhere", 0,
        0},
       {TC_FACT(waited_sum_cycles), "cycles", "from the last terms of a sum of lanes to its use", 0,

@@ -148,6 +148,8 @@ constexpr int kMostSums = 16;
 constexpr int kMostPeriod = 8;
 /// Loads whose permutations cost what a gather does, and lanes that each has to serve.
 constexpr size_t kNeighbourLoads = 4, kLanesOfLoad = 2;
+/// Lanes of a gather from which on it loads the places that a table has one by one. A choice.
+constexpr int kTableLanes = 4;
 /// Lines that an iteration prefetches of a row whose elements are picked: where a piece would be
 /// larger, most of it would not be read.
 constexpr int64_t kPickedLines = 2;

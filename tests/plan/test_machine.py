@@ -264,7 +264,7 @@ def test_slow_gathers_are_left_to_scalar_loads(
     cycles: float, vector: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(
-        "TC_MACHINE", f"vector_bits=512,cores=2,library_rate=1,gathered_lane_cycles={cycles}"
+        "TC_MACHINE", f"vector_bits=512,cores=2,library_rate=1,table_lane_cycles={cycles}"
     )
     a, i, j = torch.randn(64, 40), *torch.randint(0, 40, (2, 500), dtype=torch.int32)
     executor = tc.compile(GATHERS, "gather", None, a, i, j)

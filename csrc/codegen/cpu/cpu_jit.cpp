@@ -26,6 +26,7 @@
 #include "codegen/vectors/copies.h"
 #include "codegen/vectors/guarded_loads.h"
 #include "codegen/vectors/joined_lanes.h"
+#include "codegen/vectors/lane_gathers.h"
 #include "codegen/vectors/near_gathers.h"
 #include "codegen/vectors/stream_rows.h"
 #include "codegen/vectors/vector_intrinsics.h"
@@ -123,7 +124,7 @@ const PassList<Nest, Facts> kNestPasses(
         {"prefetch_passes", "counts the lines that an iteration of cut loops reads",
          [](Nest& n, Facts& facts) { n = prefetch_passes(n, facts.large, facts.machine); }},
         {"prefetch_gathers", "counts the lines that an iteration of cut loops reads",
-         [](Nest& n, Facts& facts) { n = prefetch_gathers(n, facts.large, facts.machine); }},
+         [](Nest& n, Facts& facts) { n = prefetch_gathers(n, facts.far_gathers, facts.machine); }},
         {"prefetch_rows", "needs cut loops, whose lanes lie where data says",
          [](Nest& n, Facts& facts) { n = prefetch_rows(n, facts.large); }},
     });
@@ -182,6 +183,8 @@ const PassList<Stmt, Facts> kLoopPasses(
          "needs vectors and simplified indices, whose distances are known after "
          "unrolling",
          [](Stmt& s, Facts&) { s = load_neighbours(s); }},
+        {"gather_lane_by_lane", "behind load_neighbours, which knows better where it can",
+         [](Stmt& s, Facts&) { s = gather_lane_by_lane(s); }},
         {"forward_values", "needs unrolled bodies, in which stores and loads of an element meet",
          [](Stmt& s, Facts& facts) { s = forward_values(s, facts.temporaries); }},
         {"expand_checked_indices", "behind unrolling, in front of the naming of common values",
@@ -278,7 +281,8 @@ std::shared_ptr<runtime::Kernel> compile_cpu(const std::string& name, const Nest
   BufferFacts renamed;
   renamed.least_streamed_row = facts.least_streamed_row;
   renamed.machine = facts.machine;
-  for (auto names : {&BufferFacts::large, &BufferFacts::empty, &BufferFacts::temporaries})
+  for (auto names : {&BufferFacts::large, &BufferFacts::far_gathers, &BufferFacts::empty,
+                     &BufferFacts::temporaries})
     for (const std::string& tensor : facts.*names) (renamed.*names).insert(buffer_name(tensor));
   for (const auto& [tensor, bytes] : facts.streamed)
     renamed.streamed.emplace(buffer_name(tensor), bytes);

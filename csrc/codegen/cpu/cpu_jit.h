@@ -26,7 +26,8 @@ int cpu_vector_bits();
 /// What is known of buffers, by their names.
 struct BufferFacts {
   std::set<std::string> large;  ///< do not fit in the caches of a core
-  std::set<std::string> empty;  ///< have no element
+  std::set<std::string> far_gathers;  ///< those of them in which data says places that are far apart
+  std::set<std::string> empty;        ///< have no element
   std::set<std::string> temporaries;
   /// Results that leave the caches before somebody reads them, with their sizes in bytes.
   std::map<std::string, int64_t> streamed;

@@ -3,6 +3,7 @@
 // point by point.
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <set>
 
@@ -186,11 +187,92 @@ class StatementCheck : public IRVisitor {
   void check(const char* verb, const ir::Tensor& tensor, const std::vector<Expr>& subscripts,
              const Expr& read) {
     for (size_t d = 0; d < subscripts.size() && message_.empty(); ++d) {
-      const bool decided = holds_data(subscripts[d])
-                               ? is_limited(name_reads(subscripts[d]), constant(tensor.sizes[d]))
-                               : check_dimension(verb, tensor, subscripts, d);
+      const int64_t size = constant(tensor.sizes[d]);
+      const bool decided = holds_data(subscripts[d]) ? stays_inside(name_reads(subscripts[d]), size)
+                                                     : check_dimension(verb, tensor, subscripts, d);
       if (!decided) note_open(read, d);
     }
+  }
+
+  /// A value and a number that is added to it; `reach` adds up the parts of that.
+  struct Shifted {
+    Expr value;
+    int64_t offset = 0, reach = 0;
+  };
+
+  /// Of a sum, which may have wrapped around in 32 bits or be an exact one in more.
+  static Shifted split_offset(const Expr& e) {
+    Expr added, to = e;
+    if (const auto* cast = e.as<Cast>()) {
+      const ir::Type from = cast->value.type();
+      const auto* wrapped = cast->value.as<Add>();
+      const auto* first = wrapped ? wrapped->a.as<Cast>() : nullptr;
+      if (e.type().is_int() && from.is_int_or_uint() && e.type().can_represent(from))
+        return split_offset(cast->value);
+      if (e.type() == Halide::Int(32) && from == Halide::UInt(32) && first &&
+          first->value.type() == Halide::Int(32)) {
+        added = Halide::cast<int32_t>(wrapped->b);
+        to = first->value;
+      }
+    } else if (const auto* sum = e.as<Add>(); sum && e.type().is_int() && e.type().bits() >= 32) {
+      added = sum->b;
+      to = sum->a;
+    }
+    const auto number = added.defined() ? as_const_int(simplify(added)) : std::nullopt;
+    if (!number) return {e};
+    Shifted shifted = split_offset(to);
+    shifted.offset += *number;
+    shifted.reach += std::abs(*number);
+    return shifted;
+  }
+
+  /// What is compared as x + 2^31 without a sign, as sums that wrap around are, with its sign; in
+  /// 64 bits likewise.
+  static Expr with_sign(const Expr& e) {
+    const int bits = e.type().bits();
+    if (!e.type().is_uint() || bits < 32) return e;
+    const uint64_t sign = uint64_t{1} << (bits - 1);
+    const Halide::Type with_sign = Halide::Int(bits);
+    if (const auto number = as_const_uint(e)) {
+      const uint64_t flipped = *number ^ sign;
+      return make_const(with_sign,
+                        bits == 32 ? static_cast<int32_t>(flipped) : static_cast<int64_t>(flipped));
+    }
+    const auto* sum = e.as<Add>();
+    const auto* cast = sum && as_const_uint(sum->b) == sign ? sum->a.as<Cast>() : nullptr;
+    return cast && cast->value.type() == with_sign ? cast->value : e;
+  }
+
+  /// Whether conditions that data decide keep a subscript inside, as y >= 0 && y < H ? X(y) : 0.
+  /// They may be about the value that a number is added to, or about the sum, wrapped around: what
+  /// is inside then is the exact one, since sizes and numbers are far from what 32 bits hold.
+  bool is_guarded(const Expr& subscript, int64_t size) const {
+    const int64_t far = int64_t{1} << 30;
+    const Shifted place = split_offset(exact(subscript));
+    if (place.reach > far || size > far) return false;
+    for (const int64_t offset : {int64_t{0}, place.offset}) {
+      bool above = false, below = false;
+      const auto compare = [&](Expr smaller, Expr larger, bool equal_too) {
+        smaller = with_sign(smaller), larger = with_sign(larger);
+        const Shifted a = split_offset(smaller), b = split_offset(larger);
+        if (a.reach > far || b.reach > far) return;
+        const auto least = as_const_int(smaller), most = as_const_int(larger);
+        const int64_t apart = place.offset - offset;
+        if (least && b.offset == offset && equal(b.value, place.value))
+          above = above || *least + !equal_too + apart >= 0;
+        if (most && a.offset == offset && equal(a.value, place.value))
+          below = below || *most - !equal_too + apart < size;
+      };
+      for (const Expr& guard : guards_)
+        for (const Expr& condition : ir::list_conditions(guard)) {
+          if (const auto* op = condition.as<LT>()) compare(op->a, op->b, false);
+          if (const auto* op = condition.as<LE>()) compare(op->a, op->b, true);
+          if (const auto* op = condition.as<GT>()) compare(op->b, op->a, false);
+          if (const auto* op = condition.as<GE>()) compare(op->b, op->a, true);
+        }
+      if (above && below) return true;
+    }
+    return false;
   }
 
   /// Names for the reads of tensors of which limits are known.
@@ -217,6 +299,19 @@ class StatementCheck : public IRVisitor {
     if (std::any_of(known.begin(), known.end(), covers)) return;
     known.push_back(open.size());
     open.push_back({place_, read, d, guards_});
+  }
+
+  /// Whether a subscript that holds data does, in both branches of a choice.
+  bool stays_inside(const Expr& subscript, int64_t size) {
+    if (is_limited(subscript, size) || is_guarded(subscript, size)) return true;
+    const std::optional<ir::Choice> choice = ir::find_choice(subscript);
+    if (!choice) return false;
+    guards_.push_back(choice->condition);
+    const bool yes = stays_inside(choice->yes, size);
+    guards_.back() = !choice->condition;
+    const bool both = yes && stays_inside(choice->no, size);
+    guards_.pop_back();
+    return both;
   }
 
   /// Whether the types of what it holds, and what the text does with them, keep a subscript inside.

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/memory.h"
+#include "ir/accesses.h"
 #include "ir/expressions/integer_value.h"
 #include "ir/expressions/reads.h"
 #include "ir/loops.h"
@@ -200,6 +201,19 @@ std::optional<int64_t> StatementAccesses::stride_in_copy(const Access& access) c
   return blocks ? element : static_cast<int64_t>(stride) * element;
 }
 
+bool StatementAccesses::is_in_table(const Access& access) const {
+  const std::string& along = domain_[nest_.vector].name;
+  const auto& subscripts = access.access.subscripts;
+  return !access.copy && std::all_of(subscripts.begin(), subscripts.end(), [&](ir::Expr subscript) {
+    if (ir::step_along(subscript, along)) return true;
+    while (const auto* cast = subscript.as<Halide::Internal::Cast>()) subscript = cast->value;
+    const auto* call = subscript.as<Halide::Internal::Call>();
+    const std::string table = call ? ir::read_name(call) : "";
+    return in_.program.tensors.count(table) > 0 &&
+           ir::stride_along({table, call->args}, in_.layouts.at(table), along) == 1;
+  });
+}
+
 double StatementAccesses::loads_of_a_vector(const Access& access, double parts) const {
   if (nest_.vector < 0 || access.strides[nest_.vector] == 0) return 1;
   const double bytes = nest_.lanes * access.footprint.element;
@@ -212,7 +226,9 @@ double StatementAccesses::loads_of_a_vector(const Access& access, double parts) 
         : access.copy ? std::nullopt
                       : step_of_pattern(access.access, in_.layouts.at(access.access.tensor),
                                         domain_[nest_.vector].name);
-    const double lane = step ? in_.machine.strided_lane_cycles : in_.machine.gathered_lane_cycles;
+    const double lane = step                  ? in_.machine.strided_lane_cycles
+                        : is_in_table(access) ? in_.machine.table_lane_cycles
+                                              : in_.machine.gathered_lane_cycles;
     return std::min(lane * in_.machine.loads * nest_.lanes,
                     loads_of_near_lanes(step.value_or(nest_.lanes), access.loaded));
   }

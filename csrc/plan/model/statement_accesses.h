@@ -54,6 +54,8 @@ class StatementAccesses {
   Footprint copied(const Access& access) const;
   bool is_spread(const Access& access) const;
   bool is_loaded(const Access& access) const;
+  /// Whether data says its places along the vector, which lie side by side in tables.
+  bool is_in_table(const Access& access) const;
   double run_bytes(const Access& access) const;
   std::optional<int64_t> stride_in_copy(const Access& access) const;
 

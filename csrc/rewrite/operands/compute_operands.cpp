@@ -17,6 +17,7 @@
 #include "machine/operation_costs.h"
 #include "rewrite/algebra/inner_sums.h"
 #include "rewrite/domains/inside.h"
+#include "rewrite/operands/computed_places.h"
 #include "rewrite/operands/subscript_sums.h"
 #include "rewrite/program_pass.h"
 
@@ -98,11 +99,34 @@ class ComputeOperands : public ProgramPass {
         if (const std::optional<Operand> operand = find(statement, e, leaves_out)) {
           done.emplace_back(e, write_out(statement, e, *operand, statements));
           return done.back().second;
+        } else if (const Expr tabled = tabulate(statement, e, statements); tabled.defined()) {
+          done.emplace_back(e, tabled);
+          return tabled;
         }
       // Sides of a choice, like what subscripts read, are for some points only.
       const auto* call = e.as<Call>();
       return find_choice(e) || (call && !read_name(call).empty()) ? e : Expr();
     });
+  }
+
+  /// What reads a value through tables of its computed places; undefined where these do not pay.
+  Expr tabulate(const Statement& statement, const Expr& e, std::vector<Statement>& statements) {
+    const std::optional<ComputedPlace> found =
+        find_computed_place(e, program_, layouts_, statement.domain);
+    if (!found) return Expr();
+    const std::optional<Operand> place = find(statement, found->place, false, true);
+    if (!place) return Expr();
+    const std::string name = read_name(found->read);
+    const auto write = [&](const std::string& suffix, const Expr& value, const char* meaning) {
+      Operand operand{name, place->sums, {}, value};
+      make_value(statement, operand);
+      return write_out(statement, suffix, concat(meaning, name), operand, statements);
+    };
+    const Expr places = write(".places", found->place, "places in ");
+    return found->read_through(places,
+                               found->inside.defined()
+                                   ? write(".inside", found->inside, "which places are inside of ")
+                                   : Expr());
   }
 
   /// Whether neighbours along a reduction are read apart from each other, as scale(k / 32) is by
@@ -161,12 +185,13 @@ class ComputeOperands : public ProgramPass {
     Expr value;
   };
 
-  /// Nothing where a temporary is not possible or does not pay.
-  std::optional<Operand> find(const Statement& statement, const Expr& e,
-                              bool leaves_out = false) const {
-    const bool padded = is_padded(e);
+  /// Nothing where a temporary is not possible or does not pay. `is_place`: it is where something
+  /// is read.
+  std::optional<Operand> find(const Statement& statement, const Expr& e, bool leaves_out = false,
+                              bool is_place = false) const {
+    const bool padded = !is_place && is_padded(e);
     const bool reduces = statement.reduction != Reduction::None;
-    if (padded ? !reduces : !e.type().is_float()) return std::nullopt;
+    if (padded ? !reduces : !is_place && !e.type().is_float()) return std::nullopt;
     const auto* call = e.as<Call>();
     if (!padded && call && !read_name(call).empty()) return std::nullopt;
     const double cycles = count_cycles(e, statement);
@@ -282,14 +307,46 @@ class ComputeOperands : public ProgramPass {
     std::string meaning;
     if (is_choice_by_indices(e)) meaning = operand.first + " with what its conditions say";
     if (is_clamped(e.get())) meaning = operand.first + " with its edges repeated";
-    Statement made = make_temporary(operand.first + (is_padded(e) ? ".padded" : ".computed"),
-                                    operand.value, operand.domain, statement.where, meaning);
+    return write_out(statement, is_padded(e) ? ".padded" : ".computed", meaning, operand,
+                     statements);
+  }
+
+  Expr write_out(const Statement& statement, const std::string& suffix, const std::string& meaning,
+                 const Operand& operand, std::vector<Statement>& statements) {
     std::vector<Expr> subscripts;
     for (const Sum& sum : operand.sums)
       subscripts.push_back(simplify(sum.value() - static_cast<int>(sum.first)));
+    for (const Written& other : written_)
+      if (other.has(operand)) return read(program_.tensor(other.tensor), subscripts);
+    Statement made = make_temporary(operand.first + suffix, operand.value, operand.domain,
+                                    statement.where, meaning);
+    if (is_of_inputs(operand.value)) written_.push_back({made.tensor, made.domain, made.value});
     const Tensor& written = program_.tensor(made.tensor);
     statements.push_back(std::move(made));
     return read(written, subscripts);
+  }
+
+  /// A temporary that holds the same for all statements behind the one it was made for.
+  struct Written {
+    std::string tensor;
+    std::vector<Iterator> domain;
+    Expr value;
+
+    bool has(const Operand& operand) const {
+      return equal(value, operand.value) &&
+             std::equal(domain.begin(), domain.end(), operand.domain.begin(), operand.domain.end(),
+                        [](const Iterator& a, const Iterator& b) {
+                          return a.name == b.name && have_same_range(a, b);
+                        });
+    }
+  };
+
+  bool is_of_inputs(const Expr& value) const {
+    const std::set<std::string> names = names_read(value);
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) {
+      const auto tensor = program_.tensors.find(name);
+      return tensor == program_.tensors.end() || tensor->second.role == TensorRole::Input;
+    });
   }
 
   /// Multiplies a factor with one that has all its indices and more, where the product is an
@@ -303,6 +360,8 @@ class ComputeOperands : public ProgramPass {
     };
     if (join_factors(factors, cost)) statement.value = product_of(factors);
   }
+
+  std::vector<Written> written_;
 };
 
 }  // namespace
