@@ -1,4 +1,4 @@
-"""The layers of `random_layers` that are sums of products."""
+"""The layers of `random_layers` that are sums of products, and of neighbours of computed places."""
 
 from __future__ import annotations
 
@@ -172,3 +172,31 @@ class Sums:
         exponent = self.r.choice(["k", "k + 1", "2 * k", "float(k)"])
         value = f"{c.at('k', 'j')} * pow({x.at('i', 'j')} * 0.25, {exponent})"
         return self.state((n, m), "ij", "+=!", value)
+
+    def interpolated(self, x: Value) -> Value:
+        """Two neighbours of places that are computed of data, kept inside by conditions or clamped;
+        all of them exact, so that one more or less decides nothing."""
+        n, m = x.shape
+        k = self.r.choice([1, 5, 40, 130])
+        if not self.fits(n, k):
+            return x
+        p = self.input(k).at("j")
+        scaled = f"{p} * {self.r.choice(['0.5', '2', '0.25'])}"
+        place = f"(int32(floor({scaled})) + {self.r.choice([0, m // 2, m - 1])})"
+        clamps = self.chance(0.4)
+        sides = []
+        for at in (place, f"{place} + 1"):
+            if clamps:
+                sides.append(x.at("i", f"min(max({at}, 0), {m - 1})"))
+            else:
+                least, most = self.r.choice([(">=", "<"), (">", "<=")])
+                inside = f"{at} {least} {0 - (least == '>')} && {at} {most} {m - (most == '<=')}"
+                sides.append(f"({inside} ? {x.at('i', at)} : 0)")
+        weight = f"({scaled} - floor({scaled}))"
+        body = f"(1 - {weight}) * {sides[0]} + {weight} * {sides[1]}"
+        ranges = f"i in 0:{n}, j in 0:{k}"
+        if self.chance(0.6):
+            return self.state((n, k), "ij", "=", body, ranges)
+        y = self.input(n, k)
+        total = self.state((k,), "j", "+=!", f"{y.at('i', 'j')} * ({body})", ranges)
+        return self.state((n, k), "ij", "=", f"{y.at('i', 'j')} - {total.at('j')}")

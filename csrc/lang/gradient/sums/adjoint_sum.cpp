@@ -8,6 +8,7 @@
 #include "ir/expressions/reads.h"
 #include "lang/gradient/invert_access.h"
 #include "lang/gradient/sums/exact_quotients.h"
+#include "lang/gradient/sums/quotient_remainders.h"
 #include "lang/gradient/sums/shared_factors.h"
 #include "lang/gradient/sums/split_digits.h"
 #include "lang/gradient/sums/zero_sums.h"
@@ -186,10 +187,12 @@ class Summation {
     return inverted;
   }
 
-  /// The same with indices for digits, if that makes a gather of a scatter.
+  /// The same with indices for digits and remainders, if that makes a gather of a scatter.
   std::optional<Contribution> split_where_read(const Contribution& c) const {
     Contribution split = c;
-    if (!split_digits(&split, signature_, names_) || is_scatter(invert(split))) return std::nullopt;
+    const bool named = name_remainders(&split, signature_, names_);
+    if (!split_digits(&split, signature_, names_) && !named) return std::nullopt;
+    if (is_scatter(invert(split))) return std::nullopt;
     return split;
   }
 
@@ -419,14 +422,18 @@ class Summation {
            is_certain(condition, c, inverted);
   }
 
+  /// Whether it holds wherever the indices are solved.
+  static bool is_implied(const Expression& guard, const InvertedAccess& inverted) {
+    return std::any_of(inverted.implied.begin(), inverted.implied.end(),
+                       [&](const ExpressionPtr& other) { return equal(guard, *other); });
+  }
+
   /// All that has to hold where something is added; null where nothing has to.
   ExpressionPtr guard_of(const Contribution& contribution, const InvertedAccess& inverted,
                          std::vector<ExpressionPtr> all) const {
     for (const ExpressionPtr& guard : terms_of(contribution.guards)) {
-      bool implied = std::any_of(inverted.implied.begin(), inverted.implied.end(),
-                                 [&](const ExpressionPtr& other) { return equal(*guard, *other); });
       const ExpressionPtr condition = inverted.translate(guard);
-      if (!implied && !is_certain_guard(*condition, contribution, inverted))
+      if (!is_implied(*guard, inverted) && !is_certain_guard(*condition, contribution, inverted))
         all.push_back(condition);
     }
     // These may read what the guards guard.
@@ -494,8 +501,9 @@ class Summation {
     };
     // Reads of the gradient apart, what is left must not depend on the padded indices.
     std::vector<ExpressionPtr> left = {without_gradient(without_subscripts(c, c.weight))};
-    for (const ExpressionPtr& guard : c.guards)
-      left.push_back(without_gradient(without_subscripts(c, guard)));
+    for (const ExpressionPtr& guard : terms_of(c.guards))
+      if (!is_implied(*guard, inverted))
+        left.push_back(without_gradient(without_subscripts(c, guard)));
     std::vector<const SolvedIndex*> padded(c.left.size());
     bool any = false;
     for (const SolvedIndex& solved : inverted.solved) {
@@ -511,7 +519,16 @@ class Summation {
       padded[at - c.left.begin()] = &solved;
       any = true;
     }
-    if (!any) return false;
+    // Conditions may be what keeps other reads inside their tensors.
+    if (!any || lang::any(*c.weight, [&](const Expression& e) {
+          return is_access(e) && e.name != c.source &&
+                 std::any_of(padded.begin(), padded.end(),
+                             [&](const SolvedIndex* solved) {
+                               return solved && mentions(e, solved->index);
+                             }) &&
+                 reads_outside(e, c, inverted);
+        }))
+      return false;
 
     std::vector<ExpressionPtr> at_source, coordinates;
     std::vector<ExpressionPtr> inside, divisible;
