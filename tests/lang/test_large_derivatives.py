@@ -127,3 +127,14 @@ def test_common_factors_with_signs() -> None:
     inputs = [torch.randn(20, dtype=torch.double, requires_grad=True) for _ in range(2)]
     assert torch.autograd.gradcheck(f, inputs)
     assert torch.autograd.gradgradcheck(f, inputs)
+
+
+def test_factors_of_half_stay_with_their_terms() -> None:
+    """Their sum would be infinite where that of the products is not."""
+    text = """def f(half(N) A, half(N) B) -> (O) {
+        O(i) = B(i) * (s * 40000 + s * 32000) where s = 2 * A(i) }"""
+    f = tc.make_autograd(tc.define(text, namespace="tc_large_half").f)
+    a = torch.full((3,), 0.01, dtype=torch.half, requires_grad=True)
+    b = torch.full((3,), 0.125, dtype=torch.half)
+    f(a, b).backward(torch.full((3,), 0.25, dtype=torch.half))
+    assert torch.equal(a.grad, torch.full((3,), 4500, dtype=torch.half))

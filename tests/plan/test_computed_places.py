@@ -132,3 +132,15 @@ def test_sums_that_leave_their_type(bad: int) -> None:
                 continue
             wanted[:, 3] = 0
             assert torch.equal(result, wanted), (text, bad)
+
+
+@pytest.mark.parametrize("channels", [2, 16, 40])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (0, 2, 3, 1), (2, 0, 1, 3), (1, 3, 2, 0)])
+def test_images_that_lie_in_other_orders(order: tuple[int, ...], channels: int) -> None:
+    """Channels last, with gaps between rows: places count in what the image lies in."""
+    sizes = [2, channels, 24, 33]
+    apart = torch.randn(*(sizes[d] + 3 for d in order))
+    x = apart.permute(*(order.index(d) for d in range(4)))[:2, :channels, :24, :33]
+    g = torch.rand(2, 19, 23, 2) * 2.6 - 1.3
+    result = tc.compile(SAMPLE, "f", None, x, g)(x, g)
+    torch.testing.assert_close(result, F.grid_sample(x, g, align_corners=True))

@@ -370,3 +370,21 @@ def test_places_that_count_from_an_element() -> None:
     f = tc.compile(text, "f", None, *inputs)
     assert torch.equal(f(*inputs), w @ a[i.long(), j.long()])
     assert "offsets in" in f.explain()
+
+
+def test_rows_that_lie_apart_are_transposed_with_their_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Places count through dimensions as they lie: not as they do in a copy that is transposed."""
+    machine = "vector_bits=256,vector_registers=16,cores=3,cache_bytes=4096,least_percent=2"
+    monkeypatch.setenv("TC_MACHINE", machine)
+    text = """def f(float(I,J,L) A, int32(P) t, int32(Q) u, float(K,P,Q) B) -> (O) {
+        O(i,k) +=! A(i, t(p), u(q)) * B(k,p,q) }"""
+    t, u = torch.randint(0, 17, (4,)).int(), torch.randint(0, 2, (5,)).int()
+    b = torch.randint(-3, 4, (1, 4, 5)).float()
+    whole = torch.randint(-3, 4, (17, 32, 6)).float().transpose(0, 1)  # rows 192 apart
+    for a in (whole[..., :2], whole[..., :2].contiguous()):
+        wanted = torch.einsum("ipq,kpq->ik", a[:, t.long()][:, :, u.long()], b)
+        executor = tc.compile(text, "f", None, a, t, u, b)
+        assert torch.equal(executor(a, t, u, b), wanted)
+        assert ("A.transposed" in executor.explain()) == a.is_contiguous()

@@ -31,8 +31,10 @@ std::vector<Beginning> beginnings_of(const ExpressionPtr& e) {
   }
 }
 
-/// The sum of two weights, as a product where both begin with the same factors.
-ExpressionPtr add(const ExpressionPtr& first, const ExpressionPtr& second) {
+/// The sum of two weights of a type, as a product where both begin with the same factors: but for
+/// half, where the sum of what is left may overflow.
+ExpressionPtr add(const ExpressionPtr& first, const ExpressionPtr& second, Type type) {
+  if (type == Halide::Float(16)) return binary(Operator::Add, first, second);
   const std::vector<Beginning> others = beginnings_of(second);
   for (const Beginning& own : beginnings_of(first)) {
     for (const Beginning& other : others) {
@@ -48,11 +50,12 @@ ExpressionPtr add(const ExpressionPtr& first, const ExpressionPtr& second) {
 
 }  // namespace
 
-bool join(const std::vector<ExpressionPtr>& guards, const ExpressionPtr& weight,
+bool join(const std::vector<ExpressionPtr>& guards, const ExpressionPtr& weight, Type type,
           std::vector<ExpressionPtr>* other_guards, ExpressionPtr* other_weight) {
   const bool same = equal(**other_weight, *weight);
   if (equal(*other_guards, guards)) {
-    *other_weight = same ? binary(Operator::Multiply, real(2), weight) : add(*other_weight, weight);
+    *other_weight =
+        same ? binary(Operator::Multiply, real(2), weight) : add(*other_weight, weight, type);
     return true;
   }
   if (other_guards->empty() || guards.empty()) return false;
@@ -71,7 +74,7 @@ bool join(const std::vector<ExpressionPtr>& guards, const ExpressionPtr& weight,
 
 bool join(const ReadGradient& part, Contribution* other) {
   return other->to == part.read->name && equal(other->subscripts, part.read->operands) &&
-         join(part.guards, part.weight, &other->guards, &other->weight);
+         join(part.guards, part.weight, part.read->type, &other->guards, &other->weight);
 }
 
 }  // namespace tc::lang

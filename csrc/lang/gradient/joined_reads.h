@@ -9,8 +9,8 @@
 namespace tc::lang {
 
 /// Whether the other stands for both now: the guards are the same, or say which branch of one
-/// condition is taken.
-bool join(const std::vector<ExpressionPtr>& guards, const ExpressionPtr& weight,
+/// condition is taken. `type` is that of the weights.
+bool join(const std::vector<ExpressionPtr>& guards, const ExpressionPtr& weight, Type type,
           std::vector<ExpressionPtr>* other_guards, ExpressionPtr* other_weight);
 
 /// The same where `other` is of the same read, as in x * x or in both branches of a condition.

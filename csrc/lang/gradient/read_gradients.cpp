@@ -90,7 +90,7 @@ class ReverseMode {
     Waiting& part = waiting_[number];
     part.value = e;
     for (Received& other : part.received)
-      if (join(guards_, gradient, &other.guards, &other.gradient)) return;
+      if (join(guards_, gradient, e->type, &other.guards, &other.gradient)) return;
     part.received.push_back({guards_, gradient});
   }
 

@@ -95,7 +95,29 @@ class TransposeTables : public ir::ProgramPass {
       if (!dimension && fills_vectors(statement, it) && suits_rest(statement, access, it))
         dimension = only_moved(access, it);
     }
-    return dimension;
+    return dimension && keeps_places(access, *dimension) ? dimension : std::nullopt;
+  }
+
+  /// Whether places are the same where all dimensions but `turned` lie one behind the other. Those
+  /// of temporaries may count through several (see offset_tables and computed_places).
+  bool keeps_places(const MemoryAccess& access, size_t turned) const {
+    const bool computed =
+        std::any_of(access.subscripts.begin(), access.subscripts.end(), [&](const Expr& subscript) {
+          const std::set<std::string> names = ir::names_read(subscript);
+          return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+            const auto tensor = program_.tensors.find(name);
+            return tensor != program_.tensors.end() &&
+                   tensor->second.role == ir::TensorRole::Temporary;
+          });
+        });
+    const Layout& layout = layouts_.at(access.tensor);
+    int64_t stride = 1;
+    for (size_t d = access.subscripts.size(); computed && d-- > 0;) {
+      if (d == turned || layout.sizes[d] == 1) continue;
+      if (layout.strides[d] != stride) return false;
+      stride *= layout.sizes[d];
+    }
+    return true;
   }
 
   int count_lanes(const Statement& statement) const {
