@@ -537,7 +537,7 @@ class Generator(Sums):
         "softmax": 5, "normalise": 4, "distances": 2, "positions": 2, "roll": 2, "turn": 2,
         "resize": 2, "sampled": 3, "smoothed": 2, "window": 3, "transposed_window": 2, "strided": 3,
         "digits": 2, "dense": 6, "factors": 2, "two_products": 2, "common": 1,
-        "shared_factors": 2, "spread": 2, "boxed": 2, "polynomial": 1, "interpolated": 3,
+        "shared_factors": 2, "spread": 2, "boxed": 2, "polynomial": 1, "interpolated": 2,
         "tables": 3, "bag": 2, "pick": 4, "scan": 4, "elementwise": 5,
         "pairs": 1, "short_rows": 3, "lookups": 2, "heads": 2, "quotients": 1, "nothing": 1,
         "truncated": 9, "many": 0.4, "triangles": 3, "moving_extremes": 3,

@@ -49,13 +49,13 @@ GATHERS = {
     }""",
     "from two on in a row": "{ O(i, j) = x(K * i + j) * A(i, j) where i in 2:M, j in 0:K }",
     "moved in a row": "{ O(i, j) = x(P * i + j + 1) where i in 0:K, j in 0:P }",
+    "two indices": "{ O(i, j) = x((i + j) / 2) where i in 0:7, j in 0:7 }",
 }
 SCATTERS = {
     "no digits of one number": "{ O(i) = x(i / 2 + i % 3) where i in 0:12 }",
     "not from zero": "{ O(i) = x(i / 3) where i in 1:12 }",
     "a part, rotated": "{ O(i) = x((i + 5) % N) where i in 0:N - 1 }",
     "rotated by an index": "{ O(i, j) = x((i + j) % N) where i in 0:N, j in 0:3 }",
-    "two indices": "{ O(i, j) = x((i + j) / 2) where i in 0:7, j in 0:7 }",
     # P may be 0.
     "a number of digits of sizes": "{ O(i) = x(i % P) where i in 0:7 }",
     "sizes of two numbers": "{ O(i) = x(i % P + i / Q) where i in 0:P * Q }",
