@@ -144,3 +144,24 @@ def test_images_that_lie_in_other_orders(order: tuple[int, ...], channels: int) 
     g = torch.rand(2, 19, 23, 2) * 2.6 - 1.3
     result = tc.compile(SAMPLE, "f", None, x, g)(x, g)
     torch.testing.assert_close(result, F.grid_sample(x, g, align_corners=True))
+
+
+def test_places_of_terms_that_do_not_count() -> None:
+    """They may be bad, or be computed of what is outside: nobody asks for them."""
+    text = """def f(float(C,N) X, float(P) A, float(K) W) -> (O) {
+        O(c,p) +=! k <= p ? X(c, int32(floor(A(p-k)*(N-1)))) * W(k) : 0
+            where p in 0:P, k in 0:K }"""
+    x, a, w = torch.randn(300, 31), torch.rand(200), torch.randn(5)
+    executor = tc.compile(text, "f", None, x, a, w)
+    padded = torch.nn.functional.pad(x[:, (a * 30).floor().long()], (4, 0))
+    wanted = (padded.unfold(1, 5, 1) * w.flip(0)).sum(2)
+    torch.testing.assert_close(executor(x, a, w), wanted)
+    assert "places in X" not in executor.explain()
+    text = """def f(float(C,N) X, float(P) A, int32(K) W) -> (O) {
+        O(c,p) +=! k < p ? X(c, int32(floor(A(p)*(N-1)))) * W(k) : 0
+            where p in 0:P, k in 0:K }"""
+    a[0] = 9.0
+    executor = tc.compile(text, "f", None, x, a, w.int())
+    counts = torch.stack([w.int()[:p].sum() for p in range(200)])
+    wanted = x[:, (a.clamp(0, 1) * 30).floor().long()] * counts
+    torch.testing.assert_close(executor(x, a, w.int()), wanted)

@@ -95,14 +95,17 @@ class ComputeOperands : public ProgramPass {
       for (const auto& [before, after] : done)
         if (equal(before, e)) return after;
       // Parts that several have in common come again.
-      if (seen.insert(e.get()).second)
-        if (const std::optional<Operand> operand = find(statement, e, leaves_out)) {
-          done.emplace_back(e, write_out(statement, e, *operand, statements));
-          return done.back().second;
-        } else if (const Expr tabled = tabulate(statement, e, statements); tabled.defined()) {
-          done.emplace_back(e, tabled);
-          return tabled;
+      if (seen.insert(e.get()).second) {
+        Expr written;
+        if (const std::optional<Operand> operand = find(statement, e, leaves_out))
+          written = write_out(statement, e, *operand, statements);
+        else if (!leaves_out)  // places of other terms may be bad, or made of what is outside
+          written = tabulate(statement, e, statements);
+        if (written.defined()) {
+          done.emplace_back(e, written);
+          return written;
         }
+      }
       // Sides of a choice, like what subscripts read, are for some points only.
       const auto* call = e.as<Call>();
       return find_choice(e) || (call && !read_name(call).empty()) ? e : Expr();
@@ -123,7 +126,7 @@ class ComputeOperands : public ProgramPass {
       return write_out(statement, suffix, concat(meaning, name), operand, statements);
     };
     const Expr places = write(".places", found->place, "places in ");
-    return found->read_through(places,
+    return found->read_through(program_.tensor(name), places,
                                found->inside.defined()
                                    ? write(".inside", found->inside, "which places are inside of ")
                                    : Expr());

@@ -38,11 +38,11 @@ bool stays_inside(const Expr& subscript, int64_t size, const std::vector<Iterato
 
 }  // namespace
 
-Expr ComputedPlace::read_through(const Expr& place_table, const Expr& inside_table) const {
+Expr ComputedPlace::read_through(const Tensor& tensor, const Expr& place_table,
+                                 const Expr& inside_table) const {
   std::vector<Expr> subscripts = read->args;
   for (const size_t d : dimensions) subscripts[d] = d == counted ? place_table : Expr(0);
-  const Expr value = Call::make(read->type, read->name, subscripts, read->call_type, read->func,
-                                read->value_index, read->image, read->param);
+  const Expr value = ir::read(tensor, subscripts);
   return inside.defined() ? Select::make(inside_table, value, otherwise) : value;
 }
 
@@ -78,13 +78,13 @@ std::optional<ComputedPlace> find_computed_place(const Expr& e, const Program& p
   }
   if (!smallest || !computed || span > std::numeric_limits<int32_t>::max()) return std::nullopt;
   found.counted = *smallest;
-  found.place = 0;
   for (const size_t d : found.dimensions) {
     if (layout.strides[d] % layout.strides[*smallest] != 0) return std::nullopt;
     const auto steps = static_cast<int32_t>(layout.strides[d] / layout.strides[*smallest]);
     Expr subscript = found.read->args[d];
     if (subscript.type() != Halide::Int(32)) subscript = Cast::make(Halide::Int(32), subscript);
-    found.place = found.place + subscript * steps;
+    if (steps != 1) subscript = subscript * steps;
+    found.place = found.place.defined() ? found.place + subscript : subscript;
   }
   found.place = simplify_integers(found.place, {});
   if (choice) found.place = choose_lazily(choice->condition, found.place, 0);

@@ -18,9 +18,9 @@ struct ComputedPlace {
   Expr place;
   Expr inside;  ///< the condition; undefined where there is none
 
-  /// The same with both read from tables. The read counts in the dimension of the smallest stride,
-  /// and stands at 0 in the others.
-  Expr read_through(const Expr& place_table, const Expr& inside_table) const;
+  /// The same with both read from tables. The read of the tensor counts in the dimension of the
+  /// smallest stride, and stands at 0 in the others.
+  Expr read_through(const Tensor& tensor, const Expr& place_table, const Expr& inside_table) const;
 
   const Halide::Internal::Call* read = nullptr;
   std::set<size_t> dimensions;  ///< that data decides
